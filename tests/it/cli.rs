@@ -166,8 +166,8 @@ fn an_unknown_executor_is_reported_with_the_known_ones() {
         "`--target-executor`: `other` matches no executor; there are `faulty`",
     );
     check(
-        &["--parameters", r#"{"mody": {"a": 1}}"#],
-        "parameter `mody` is for an executor `mody`, which the flow does not have; did you mean `faulty`?",
+        &["--parameters", r#"{"fauly": {"a": 1}}"#],
+        "parameter `fauly` is for an executor `fauly`, which the flow does not have; did you mean `faulty`?",
     );
     check(
         &["--parameters", "other__a:1"],

@@ -46,7 +46,9 @@ mod python_versions;
 mod registry;
 mod release;
 mod request_logs;
+mod sandbox;
 mod scaffold;
+mod secrets;
 mod several_gateways;
 mod state;
 mod stock_clients;
@@ -66,6 +68,9 @@ mod verify;
 
 /// The executor of `src/bin/marker.rs`: the same in Rust as `peers/marker.py` is in Python.
 const MARKER: &str = env!("CARGO_BIN_EXE_marker");
+
+/// The executor of `src/bin/confined.rs`.
+const CONFINED: &str = env!("CARGO_BIN_EXE_confined");
 
 /// The executor of `src/bin/faulty.rs`.
 const FAULTY: &str = env!("CARGO_BIN_EXE_faulty");

@@ -135,7 +135,8 @@ fn folders(beside: &Path) -> Vec<String> {
 
 /// Whether the program is on the `PATH` of a process with these variables.
 fn is_on_path(name: &str, env: &Env, shell: &Shell) -> bool {
-    let path = env.get("PATH").cloned().or_else(|| shell.variable("PATH"));
+    let own = env.reveal("PATH").map(str::to_owned);
+    let path = own.or_else(|| shell.variable("PATH"));
     let path = path.unwrap_or_default();
     std::env::split_paths(&path).any(|folder| is_executable(&folder.join(name)))
 }

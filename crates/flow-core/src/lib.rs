@@ -43,7 +43,7 @@ pub use model::{ModelInfo, ModelKind, Models, ShorterVectors};
 pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
 pub use option::BadOption;
 pub use request_limits::{RequestLimits, RequestTooLarge, check_priority};
-pub use secret::{Secret, is_secret_name};
+pub use secret::{Secret, has_password, is_secret_name, without_passwords};
 pub use suggest::closest;
 pub use tensor::{DataType, Tensor};
 pub use trace_context::TraceContext;

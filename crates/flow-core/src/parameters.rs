@@ -106,6 +106,17 @@ pub enum BadOption {
     Neither(String),
 }
 
+impl BadOption {
+    /// The error without the value, which may contain secrets.
+    #[must_use]
+    pub fn without_value(&self) -> String {
+        match self {
+            Self::Json { source, .. } => format!("a value is not JSON: {source}"),
+            Self::Neither(_) => "a value is neither JSON nor `key:value`".to_owned(),
+        }
+    }
+}
+
 /// One mapping from the values of a command line option: JSON objects and `key:value` pairs; later ones win.
 ///
 /// # Errors
@@ -214,6 +225,19 @@ mod tests {
         assert_eq!(error("top_k"), "`top_k` is neither JSON nor `key:value`");
         assert_eq!(error(":5"), "`:5` is neither JSON nor `key:value`");
         assert_eq!(error("{"), "`{` is not JSON");
+    }
+
+    #[test]
+    fn an_error_about_secrets_does_not_show_them() {
+        for given in [
+            r#"{"password": hunter2}"#,
+            "{hunter2",
+            "hunter2",
+            r#"{"a": "hunter2" "hunter2"}"#,
+        ] {
+            let error = from_options(&[given.to_owned()]).unwrap_err();
+            assert!(!error.without_value().contains("hunter2"), "{error}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use bollard::models::{ContainerCreateBody, DeviceRequest, HealthConfig, HostConfig, PortBinding};
-use flow_spec::DockerOptions;
+use flow_spec::{DockerOptions, Secret};
 use serde_json::Value;
 
 use crate::engine_options::engine_options;
@@ -27,10 +27,10 @@ pub struct ContainerConfig {
     pub platform: Option<String>,
     /// Replaces the image's entrypoint.
     pub entrypoint: Option<Vec<String>>,
-    /// Arguments of the entrypoint.
-    pub arguments: Vec<String>,
-    /// Environment variables as `NAME=value`.
-    pub env: Vec<String>,
+    /// Arguments of the entrypoint, which may contain secrets.
+    pub arguments: Secret<Vec<String>>,
+    /// Environment variables as `NAME=value`, which may be secrets.
+    pub env: Secret<Vec<String>>,
     /// The user that it runs as; `None` for the image's.
     pub user: Option<String>,
     /// Labels, by which it is found again.
@@ -163,8 +163,8 @@ impl ContainerConfig {
         ContainerCreateBody {
             image: Some(self.image.clone()),
             entrypoint: self.entrypoint.clone(),
-            cmd: Some(self.arguments.clone()),
-            env: Some(self.env.clone()),
+            cmd: Some(self.arguments.reveal().clone()),
+            env: Some(self.env.reveal().clone()),
             user: self.user.clone(),
             labels: Some(self.labels.clone()),
             exposed_ports: exposed,

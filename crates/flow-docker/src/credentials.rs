@@ -13,6 +13,7 @@ use std::process::{Command, Output, Stdio};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bollard::auth::DockerCredentials;
+use flow_spec::Secret;
 use serde::Deserialize;
 
 /// Docker's public registry, which image names may omit.
@@ -85,23 +86,24 @@ pub struct Credentials {
     /// The user's name.
     pub username: Option<String>,
     /// The user's password.
-    pub password: Option<String>,
+    pub password: Option<Secret>,
     /// The registry's key in Docker's config.
     pub server_address: Option<String>,
     /// A token that replaces user and password.
-    pub identity_token: Option<String>,
+    pub identity_token: Option<Secret>,
     /// A token for the registry itself.
-    pub registry_token: Option<String>,
+    pub registry_token: Option<Secret>,
 }
 
 impl From<Credentials> for DockerCredentials {
     fn from(credentials: Credentials) -> Self {
+        let revealed = |secret: Option<Secret>| secret.map(Secret::into_revealed);
         Self {
             username: credentials.username,
-            password: credentials.password,
+            password: revealed(credentials.password),
             serveraddress: credentials.server_address,
-            identitytoken: credentials.identity_token,
-            registrytoken: credentials.registry_token,
+            identitytoken: revealed(credentials.identity_token),
+            registrytoken: revealed(credentials.registry_token),
             ..Self::default()
         }
     }
@@ -126,9 +128,9 @@ struct File {
 #[serde(default)]
 struct RegistryLogin {
     /// `user:password` in base64.
-    auth: String,
-    identitytoken: String,
-    registrytoken: String,
+    auth: Secret,
+    identitytoken: Secret,
+    registrytoken: Secret,
 }
 
 /// The output of a credential helper.
@@ -136,7 +138,7 @@ struct RegistryLogin {
 #[serde(rename_all = "PascalCase")]
 struct HelperOutput {
     username: String,
-    secret: String,
+    secret: Secret,
 }
 
 impl DockerConfig {
@@ -186,20 +188,21 @@ impl DockerConfig {
             return Ok(None);
         };
         let entry = &self.file.auths[name];
-        let token = |text: &String| Some(text.clone()).filter(|it| !it.is_empty());
+        let token = |text: &Secret| Some(text.clone()).filter(|it| !it.reveal().is_empty());
         let tokens = Credentials {
             identity_token: token(&entry.identitytoken),
             registry_token: token(&entry.registrytoken),
             ..Credentials::default()
         };
-        if entry.auth.is_empty() {
+        if entry.auth.reveal().is_empty() {
             let has_any = tokens.identity_token.is_some() || tokens.registry_token.is_some();
             return Ok(has_any.then_some(tokens));
         }
-        let (user, password) = pair(&entry.auth).ok_or_else(|| CredentialsError::Entry {
-            path: self.path.clone(),
-            registry: registry.to_owned(),
-        })?;
+        let (user, password) =
+            pair(entry.auth.reveal()).ok_or_else(|| CredentialsError::Entry {
+                path: self.path.clone(),
+                registry: registry.to_owned(),
+            })?;
         Ok(Some(Credentials {
             username: Some(user),
             password: Some(password),
@@ -247,10 +250,11 @@ fn host(key: &str) -> &str {
     after.split('/').next().unwrap_or(after)
 }
 
-fn pair(auth: &str) -> Option<(String, String)> {
+fn pair(auth: &str) -> Option<(String, Secret)> {
     let text = String::from_utf8(STANDARD.decode(auth.trim()).ok()?).ok()?;
     let (user, password) = text.split_once(':')?;
-    Some((user.to_owned(), password.trim_end_matches('\0').to_owned()))
+    let password = password.trim_end_matches('\0').to_owned();
+    Some((user.to_owned(), Secret::new(password)))
 }
 
 /// Runs a credential helper; `None` if it has no credentials for the registry.
@@ -308,9 +312,9 @@ mod tests {
         let found = config.credentials(registry).unwrap()?;
         let parts = [
             found.username,
-            found.password,
-            found.identity_token,
-            found.registry_token,
+            found.password.map(Secret::into_revealed),
+            found.identity_token.map(Secret::into_revealed),
+            found.registry_token.map(Secret::into_revealed),
         ];
         Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
     }
@@ -389,7 +393,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(
-            (output.username.as_str(), output.secret.as_str()),
+            (output.username.as_str(), output.secret.reveal().as_str()),
             ("get", "r")
         );
         let unknown = "echo credentials not found in native keychain; exit 1";
@@ -414,8 +418,9 @@ mod tests {
     fn a_token_of_a_helper_is_not_a_password() {
         let output = HelperOutput {
             username: TOKEN_USER.to_owned(),
-            secret: "t".to_owned(),
+            secret: Secret::new("t".to_owned()),
         };
-        assert_eq!(output.credentials().identity_token.as_deref(), Some("t"));
+        let token = output.credentials().identity_token;
+        assert_eq!(token, Some(Secret::new("t".to_owned())));
     }
 }

@@ -32,5 +32,6 @@ pub use container_config::{ContainerConfig, GpuRequest, Mount, Network, Publishe
 pub use credentials::{Credentials, CredentialsError, DockerConfig, PUBLIC_REGISTRY, registry_of};
 pub use engine::Engine;
 pub use error::EngineError;
+pub use flow_spec::Secret;
 pub use image::{BuildOptions, ImageInfo, ProgressStep};
 pub use sweep::LauncherId;

@@ -2,12 +2,13 @@
 //!
 //! Requests reach the routes over HTTP/1 and HTTP/2, on the same port as gRPC calls. What the APIs share is here and in
 //! these files: [`body`] reads a request's body within the limits, [`status`] maps failures to status codes, and
-//! [`request_id`] gives every request an id. Around all routes are layers for other origins ([`cors`]), for compression,
-//! and for gRPC calls of browsers ([`grpc_web`]). [`console`] is a page for people.
+//! [`request_id`] gives every request an id. Around all routes are layers for other origins ([`cors`]), for compression
+//! ([`compressed_reply`]), and for gRPC calls of browsers ([`grpc_web`]). [`console`] is a page for people.
 
 pub(crate) mod api_error;
 mod body;
 mod cohere;
+mod compressed_reply;
 mod console;
 mod cors;
 pub(crate) mod embeddings;
@@ -32,17 +33,12 @@ use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use tonic::service::Routes;
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{And, NotForContentType, Predicate, SizeAbove};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use self::grpc_web::GrpcWebLayer;
 use self::status::detail;
 
 pub(crate) use state::{HttpState, PortProtocols};
-
-/// Shortest response that is compressed, in bytes.
-const COMPRESSED_MIN: u16 = 1024;
 
 /// All HTTP routes of a gateway; `None` if the port has none. `grpc` answers the gRPC calls of browsers.
 pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
@@ -65,14 +61,16 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
         false => router.fallback(not_http),
     };
     let grpc_web = state.serves.grpc.then_some(grpc);
-    let options = state.options.clone();
+    let (options, spawner) = (state.options.clone(), state.spawner.clone());
     let is_traced = state.service.snapshot().shared.tracer.is_some();
     let router = router
         .with_state(state)
         .layer(GrpcWebLayer(grpc_web))
         .layer(RequestDecompressionLayer::new())
         .layer(from_fn(body::mark_compressed))
-        .layer(CompressionLayer::new().compress_when(is_compressed()))
+        .layer(from_fn(compressed_reply::mark_large))
+        .layer(compressed_reply::layer())
+        .layer(from_fn_with_state(spawner, compressed_reply::elsewhere))
         .layer(cors::layer(&options.cors))
         .layer(from_fn(request_id::identify));
     let router = match is_traced {
@@ -90,14 +88,6 @@ fn other_apis(state: &HttpState) -> Router<HttpState> {
         .merge(cohere::routes())
         .merge(open_inference::routes())
         .layer(from_fn_with_state(state.clone(), jina::endpoint_first))
-}
-
-/// Which responses are compressed: those that are worth it. Messages of gRPC have their own compression, and events are
-/// sent one by one.
-fn is_compressed() -> impl Predicate {
-    let size: SizeAbove = SizeAbove::new(COMPRESSED_MIN);
-    let size: And<SizeAbove, NotForContentType> = size.and(NotForContentType::GRPC);
-    size.and(NotForContentType::SSE)
 }
 
 async fn not_http() -> Response {

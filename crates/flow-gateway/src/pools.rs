@@ -136,7 +136,7 @@ impl KnownReplicas {
                 false => replicas.extend(known),
             }
         }
-        let metadata = Metadata::parse(&calls.metadata)?;
+        let metadata = Metadata::parse(calls.metadata.reveal())?;
         let pool = Pool::new(replicas, retry_policy(calls), metadata);
         let pool = pool.with_names(names);
         let pool = pool.with_slow_start(calls.slow_start);

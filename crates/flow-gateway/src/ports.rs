@@ -27,7 +27,7 @@ pub(crate) struct PortShares {
     pub(crate) budget: Option<ByteBudget>,
     /// Open connections.
     pub(crate) connections: Gauge,
-    /// Runs compressed requests.
+    /// Runs compressed requests, and compresses large replies.
     pub(crate) spawner: RequestSpawner,
     /// What the console asks the supervisor.
     pub(crate) operations: Arc<Operations>,
@@ -74,7 +74,7 @@ impl PortServices {
         let limits = share(self.limits.connections, listeners.len());
         let ports = listeners.into_iter().zip(self.gateway.ports());
         let serving = ports.map(|(listener, port)| {
-            let state = self.state(&port.protocols, &shares.operations, protection.keys_for());
+            let state = self.state(&port.protocols, &shares, protection.keys_for());
             let has_console = state.has_console();
             let service = protection.guard(self.of_port(state), has_console);
             let service = CompressedElsewhere::new(service, shares.spawner.clone());
@@ -93,12 +93,7 @@ impl PortServices {
     }
 
     /// What the routes of a port with these protocols have.
-    fn state(
-        &self,
-        protocols: &[Protocol],
-        operations: &Arc<Operations>,
-        keys: KeysFor,
-    ) -> HttpState {
+    fn state(&self, protocols: &[Protocol], shares: &PortShares, keys: KeysFor) -> HttpState {
         let serves = match self.gateway.only_protocols {
             true => PortProtocols::only(protocols),
             false => PortProtocols::ALL,
@@ -109,7 +104,8 @@ impl PortServices {
             options: Arc::new(self.gateway.http.clone()),
             serves,
             keys,
-            operations: operations.clone(),
+            operations: shares.operations.clone(),
+            spawner: shares.spawner.clone(),
         }
     }
 

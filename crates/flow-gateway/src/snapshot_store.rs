@@ -4,15 +4,11 @@
 //! theirs. A snapshot ends with its last request. The caller that replaced the placement learns when all earlier
 //! snapshots have ended: from then on no request uses a replica that only they had.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use flow_spec::Placement;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::pools::{PlacementError, PlacementIndependent};
 use crate::snapshot::Snapshot;
+use crate::sync::{Arc, CancellationToken, Mutex, PoisonError, TaskTracker, watch};
 
 /// The newest snapshot, and what outlives every snapshot.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flow_docker::Credentials;
+use flow_docker::{Credentials, Secret};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Response, StatusCode};
@@ -40,7 +40,7 @@ pub struct Registry {
     credentials: Option<Credentials>,
     agent: Agent,
     /// The `Authorization` header that was accepted, by scope.
-    tokens: RefCell<HashMap<String, String>>,
+    tokens: RefCell<HashMap<String, Secret>>,
 }
 
 /// A request.
@@ -127,7 +127,7 @@ impl Registry {
         request: &RegistryRequest<'_>,
     ) -> Result<Response<Body>, RegistryError> {
         let known = self.tokens.borrow().get(request.scope).cloned();
-        let first = self.send(request, known.as_deref())?;
+        let first = self.send(request, known.as_ref().map(|it| it.reveal().as_str()))?;
         if first.status() != StatusCode::UNAUTHORIZED {
             return self.check_status(first, request);
         }
@@ -139,6 +139,7 @@ impl Registry {
         let authorization = authorization.ok_or_else(|| self.forbidden(request))?;
         let second = self.send(request, Some(&authorization))?;
         let scope = request.scope.to_owned();
+        let authorization = Secret::new(authorization);
         self.tokens.borrow_mut().insert(scope, authorization);
         self.check_status(second, request)
     }
@@ -182,7 +183,7 @@ impl Registry {
             .username
             .as_ref()
             .zip(credentials.password.as_ref())?;
-        let pair = STANDARD.encode(format!("{name}:{password}"));
+        let pair = STANDARD.encode(format!("{name}:{}", password.reveal()));
         Some(format!("Basic {pair}"))
     }
 
@@ -198,7 +199,7 @@ impl Registry {
             .as_ref()
             .and_then(|it| it.registry_token.clone())
         {
-            return Ok(Some(token));
+            return Ok(Some(token.into_revealed()));
         }
         let mut answer = match self.identity_token() {
             Some(identity) => self.token_by_identity(realm, service, scope, identity)?,
@@ -235,7 +236,8 @@ impl Registry {
 
     /// The identity token that `docker login` stored in place of a password.
     fn identity_token(&self) -> Option<&str> {
-        self.credentials.as_ref()?.identity_token.as_deref()
+        let token = self.credentials.as_ref()?.identity_token.as_ref();
+        token.map(|it| it.reveal().as_str())
     }
 
     fn token_by_identity(

@@ -27,6 +27,7 @@ use crate::spec::invocation::{Programs, SharedOptions};
 use crate::state::directory::StateDirectory;
 use crate::state::listen_sockets::ListenSockets;
 use crate::state::log_filters::LogFilters;
+use crate::state::sandbox_folders::SandboxFolders;
 use crate::state::status_sockets::StatusSockets;
 use crate::supervisor::backoff::RestartPolicy;
 use crate::supervisor::error::LaunchError;
@@ -201,6 +202,8 @@ impl FlowThread {
         // The directory stays locked until nothing of the flow is left.
         let _locked = launch.state_directory;
         let (log_files, log_writer) = self.state.log_files.unzip();
+        let backend = SystemBackend::new(DockerContext::new(launch.docker), launch.environment);
+        backend.prepare_control_groups(&launch.plan);
         let options = SupervisorOptions {
             shared,
             sinks: LogSinks {
@@ -208,13 +211,11 @@ impl FlowThread {
                 files: log_files,
             },
             liveness: launch.liveness,
-            backend: Arc::new(SystemBackend::new(
-                DockerContext::new(launch.docker),
-                launch.environment,
-            )),
+            backend: Arc::new(backend),
             log_filters: self.state.log_filters,
             status_sockets: self.state.status_sockets,
             listen_sockets: self.state.listen_sockets,
+            sandbox_folders: self.state.sandbox_folders,
         };
         let supervisor = Arc::new(Supervisor::new(launch.plan, options));
         let control = ControlServer {
@@ -257,6 +258,7 @@ struct OpenState {
     log_filters: Option<LogFilters>,
     status_sockets: Option<StatusSockets>,
     listen_sockets: Option<ListenSockets>,
+    sandbox_folders: Option<SandboxFolders>,
     listener: Option<UnixListener>,
 }
 
@@ -268,6 +270,7 @@ impl OpenState {
                 log_filters: None,
                 status_sockets: None,
                 listen_sockets: None,
+                sandbox_folders: None,
                 listener: None,
             });
         };
@@ -289,6 +292,7 @@ impl OpenState {
             log_filters: Some(LogFilters::open(directory.path())?),
             status_sockets: Some(StatusSockets::open(directory.path())?),
             listen_sockets: sockets.transpose()?,
+            sandbox_folders: Some(SandboxFolders::open(directory.path())?),
             log_files: Some(LogFiles::start(StateDirectory::logs(directory.path()))?),
         })
     }

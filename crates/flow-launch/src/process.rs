@@ -2,6 +2,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod child;
+pub(crate) mod control_group;
 pub(crate) mod error;
 pub(crate) mod exit_status;
 pub(crate) mod local;

@@ -10,6 +10,7 @@
 //! gateway gets a placement with host names, and connects to every address behind a name, so it needs no load balancer
 //! and no mesh. All nodes in that placement are external, so that it holds no executor's options or environment.
 
+mod argument;
 mod compose;
 mod devices;
 mod docker;
@@ -19,6 +20,7 @@ mod gateway_files;
 mod gateway_health;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
+mod metadata_secrets;
 mod parts;
 mod placement;
 mod secret_references;

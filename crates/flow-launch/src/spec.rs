@@ -8,3 +8,4 @@ pub(crate) mod ports;
 pub(crate) mod process_spec;
 pub(crate) mod role;
 pub mod round_robin;
+pub(crate) mod sandbox;

@@ -4,5 +4,6 @@ pub(crate) mod directory;
 pub(crate) mod listen_sockets;
 pub(crate) mod log_filters;
 pub mod registry;
+pub(crate) mod sandbox_folders;
 pub(crate) mod socket;
 pub(crate) mod status_sockets;

@@ -32,6 +32,7 @@ pub(crate) mod status;
 mod task;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +51,7 @@ use crate::spec::process_spec::ProcessSpec;
 use crate::spec::role::Role;
 use crate::state::listen_sockets::{ListenSocket, ListenSockets};
 use crate::state::log_filters::LogFilters;
+use crate::state::sandbox_folders::{SandboxFolders, socket_in};
 use crate::state::status_sockets::StatusSockets;
 use crate::supervisor::change_lock::ChangeLock;
 use crate::supervisor::handle::ProcessHandle;
@@ -74,6 +76,8 @@ pub(crate) struct Supervisor {
     status_sockets: Option<StatusSockets>,
     /// Where executors listen; `None` for a flow without a state directory, whose executors listen at ports.
     listen_sockets: Option<ListenSockets>,
+    /// The folders of sandboxed processes; `None` for a flow without a state directory.
+    sandbox_folders: Option<SandboxFolders>,
     placements: watch::Sender<Option<VersionedPlacement>>,
     settled: watch::Sender<u64>,
     pub(crate) change_lock: ChangeLock,
@@ -88,6 +92,7 @@ pub(crate) struct SupervisorOptions {
     pub(crate) log_filters: Option<LogFilters>,
     pub(crate) status_sockets: Option<StatusSockets>,
     pub(crate) listen_sockets: Option<ListenSockets>,
+    pub(crate) sandbox_folders: Option<SandboxFolders>,
 }
 
 /// The plan, and the processes that run it.
@@ -122,6 +127,7 @@ impl Supervisor {
             log_filters: options.log_filters,
             status_sockets: options.status_sockets,
             listen_sockets: options.listen_sockets,
+            sandbox_folders: options.sandbox_folders,
             placements: watch::Sender::new(None),
             settled: watch::Sender::new(0),
             change_lock: ChangeLock::default(),
@@ -155,10 +161,20 @@ impl Supervisor {
     /// Where a process with this spec may listen beside all others.
     pub(crate) fn free_place(&self, spec: &ProcessSpec) -> ListenAt {
         let sockets = self.listen_sockets.as_ref().filter(|_| spec.at_socket);
+        let folders = self.folders_for(spec);
         ListenAt {
             ports: spec.ports,
-            socket: sockets.map(|it| it.path(&spec.name)),
+            socket: sockets.map(|it| match folders {
+                Some(folders) => socket_in(&folders.path(&spec.name)),
+                None => it.path(&spec.name),
+            }),
         }
+    }
+
+    /// Where a process with this spec gets a folder of its own; `None` if it gets none.
+    fn folders_for(&self, spec: &ProcessSpec) -> Option<&SandboxFolders> {
+        let folders = self.sandbox_folders.as_ref();
+        folders.filter(|_| spec.invocation.sandbox.is_some())
     }
 
     /// Starts a process that is to listen there.
@@ -175,6 +191,10 @@ impl Supervisor {
         let (log_filter_sender, log_filter) = watch::channel(None);
         let filter_file = self.log_filters.as_ref().map(|it| it.file(&spec.name));
         let status_socket = self.status_sockets.as_ref().map(|it| it.of(&spec.name));
+        let sandbox_folder = self.folders_for(&spec).map(|folders| {
+            let of_socket = at.socket.as_deref().and_then(Path::parent);
+            of_socket.map_or_else(|| folders.path(&spec.name), Path::to_owned)
+        });
         let mut sinks = self.sinks.clone();
         if spec.quiet {
             sinks.events = None;
@@ -182,6 +202,7 @@ impl Supervisor {
         let task = ProcessTask {
             ports: at.ports,
             listen_socket: at.socket.map(ListenSocket),
+            sandbox_folder,
             shutdown: ShutdownSignals {
                 own,
                 group: group.shutdown.subscribe(),
@@ -225,7 +246,8 @@ impl Supervisor {
     pub(crate) fn place_without(&self, absent: Option<&Role>) -> (u64, Placement) {
         let table = self.table();
         let placement = table.placement(absent);
-        let json = serde_json::to_string(&placement).expect("a placement is always JSON");
+        let json =
+            serde_json::to_string(&placement.for_gateway()).expect("a placement is always JSON");
         let mut version = 0;
         self.placements.send_modify(|newest| {
             version = newest.as_ref().map_or(0, |it| it.version) + 1;

@@ -97,7 +97,8 @@ impl ByteBudget {
     /// Whether this budget and those around it have room for a new message of any length.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.chain().all(|budget| budget.held() < budget.begin_max())
+        self.chain()
+            .all(|budget| budget.held() < budget.begin_max())
     }
 
     /// Whether a message that has begun may grow: up to the limit of the process.

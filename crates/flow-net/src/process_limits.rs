@@ -29,7 +29,8 @@ pub fn raise_open_files() -> u64 {
     }
 }
 
-/// The memory that this process may use, in bytes: that of the machine, or less if one of its control groups says so.
+/// The memory that this process may use, in bytes: that of the machine, or less if one of its control groups or its own limit on
+/// data says so.
 #[must_use]
 pub fn memory_max() -> Option<u64> {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
@@ -37,7 +38,8 @@ pub fn memory_max() -> Option<u64> {
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let limits = group_files(&groups).into_iter();
     let limits = limits.filter_map(|path| read(Path::new(&path))?.trim().parse().ok());
-    limits.chain(machine).min()
+    let own = getrlimit(Resource::Data).current;
+    limits.chain(machine).chain(own).min()
 }
 
 /// `MemTotal` in bytes.

@@ -1,8 +1,8 @@
 //! A thread for requests that take long to decode.
 //!
 //! One thread reads and writes all connections, answers health checks, and decodes small requests. A request that is
-//! large, or compressed and so of unknown size, is decoded, and its reply encoded, on this thread instead. So no request
-//! delays a health check, or the small requests of others, by more than a moment.
+//! large, or compressed and so of unknown size, is decoded, and its reply encoded, on this thread instead. A gateway compresses
+//! large HTTP replies here. So no request delays a health check, or the small requests of others, by more than a moment.
 
 use std::convert::Infallible;
 use std::io;
@@ -87,6 +87,14 @@ impl RequestSpawner {
             true => Ok(work.await),
             false => self.spawn(work).await,
         }
+    }
+
+    /// The same body, made on the thread.
+    pub fn make<B>(&self, body: B) -> HereOrThere<B>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+    {
+        MadeElsewhere::new(body, self)
     }
 
     /// Runs a future on the thread. It is dropped with the returned handle.

@@ -13,14 +13,14 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tracing::Dispatch;
+use tracing::{Dispatch, dispatcher};
+use tracing_log::{AsLog, LogTracer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format as formats;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
-use tracing_subscriber::util::SubscriberInitExt;
 
 use self::lines::{JsonLines, TextFields};
 use self::output::LineOutput;
@@ -82,8 +82,7 @@ impl LogSettings {
         W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
     {
         let (dispatch, change) = self.dispatch(writer, self.color && self.output.is_terminal());
-        let started = dispatch.try_init();
-        if started.is_ok() {
+        if install(dispatch) {
             // It is set once, because only the first log starts.
             let own = self.filter.clone();
             let running = RunningLog {
@@ -98,6 +97,24 @@ impl LogSettings {
             }));
         }
     }
+}
+
+/// Crates whose records are not logged at any level, because they contain secrets: `bollard` writes requests to the Docker engine,
+/// with the variables and arguments of containers and the credentials of registries.
+const IGNORED: [&str; 1] = ["bollard"];
+
+/// Makes this the log of the process, also for the records of crates that use `log`; `false` if the process has one already.
+fn install(dispatch: Dispatch) -> bool {
+    if dispatcher::set_global_default(dispatch).is_err() {
+        return false;
+    }
+    // The level is known once the dispatcher is set.
+    let level = LevelFilter::current().as_log();
+    let records = LogTracer::builder().with_max_level(level);
+    let records = IGNORED
+        .into_iter()
+        .fold(records, |it, name| it.ignore_crate(name));
+    records.init().is_ok()
 }
 
 /// Time for the last lines when the process exits.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use flow_core::without_passwords;
+
 /// A line and a column of a text, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
@@ -78,10 +80,11 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// The message may quote what is written, and hides the passwords of URLs.
     pub(crate) fn new(span: &SourceSpan, message: impl Into<String>) -> Self {
         Self {
             span: span.clone(),
-            message: message.into(),
+            message: without_passwords(&message.into()),
             remedy: None,
         }
     }

@@ -17,6 +17,7 @@ mod node;
 mod options;
 mod ports;
 mod program;
+mod sandbox;
 mod telemetry;
 mod tls;
 

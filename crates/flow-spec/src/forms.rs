@@ -10,6 +10,7 @@ mod host;
 mod hub;
 mod kwargs;
 mod query;
+mod sandbox;
 mod scalar;
 mod shards;
 mod time;
@@ -29,6 +30,7 @@ pub(crate) use hub::HUB;
 pub use kwargs::engine_name;
 pub(crate) use kwargs::{DOCKER_KWARGS, KWARGS, KwargKind, NETWORK, PLATFORM};
 pub(crate) use query::WHEN;
+pub(crate) use sandbox::{SANDBOX, SANDBOX_CPUS, SANDBOX_MEMORY};
 pub(crate) use scalar::{
     ARGUMENTS, CLIENT_CERTIFICATES, COUNT, DEPLOYMENT_OPTIONS, EXECUTORS, FLAG, GATEWAY,
     IN_FLIGHT_MAX, INSPECT, JTYPE_DEPLOYMENT, JTYPE_FLOW, LOG_CONFIG, METHOD, NAME, NESTING_MAX,

@@ -34,6 +34,7 @@ pub(crate) use tables::flow::FlowOptions;
 pub(crate) use tables::gateway::{GATEWAY, GatewayOptions};
 pub(crate) use tables::log::LogOptions;
 pub(crate) use tables::monitoring::{MONITORING, MonitoringOptions, TELEMETRY, TelemetryOptions};
+pub(crate) use tables::sandbox::{SANDBOX_MAPPING, SandboxOptions};
 pub(crate) use tables::top::{TOP, TopOptions};
 
 #[cfg(test)]

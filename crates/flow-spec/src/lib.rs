@@ -55,11 +55,12 @@ pub use flow::{
     Flow, Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, Jwt, JwtKeys, LocalRun,
     Monitoring, RequestLogging, Run, Telemetry,
 };
-pub use flow_core::BadOption;
+pub use flow_core::{BadOption, Secret};
 pub use forms::engine_name;
 pub use keys::{json_schema, key_reference};
 pub use plan::{
     Address, DocumentSource, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, TcpAddress,
+    UnsetVariable, metadata_reference,
 };
 pub use service_address::ServiceAddress;
 pub use spec::FlowSpec;
@@ -68,8 +69,8 @@ pub use spec::program::ExecutorConfig;
 pub use spec::python_config::PythonConfig;
 pub use values::{
     BatchMetric, BatchingRule, ClientCertificates, Console, ContainerDevice, Cors, DockerOption,
-    DockerOptions, Env, ExposedEndpoint, Gpus, Hedge, InheritEnv, LogDriver, LogStyle, Poll,
-    Polling, Protocol, PythonSource, Retries, Ulimit, Uses, Volume, Workers,
+    DockerOptions, Env, ExposedEndpoint, Gpus, Hedge, InheritEnv, LogDriver, LogStyle, Millicpus,
+    Poll, Polling, Protocol, PythonSource, Retries, Sandbox, Ulimit, Uses, Volume, Workers,
 };
 pub use yaml::{Variables, yaml_to_json};
 

@@ -7,7 +7,7 @@ mod address;
 mod placement;
 
 pub use address::{Address, TcpAddress};
-pub use placement::{NodeAddresses, Placement};
+pub use placement::{NodeAddresses, Placement, UnsetVariable, metadata_reference};
 
 use std::path::PathBuf;
 

@@ -1,11 +1,12 @@
 //! Prints what a flow file says as JSON, which is YAML too, so that tests can read it again.
 
-use std::num::{NonZeroU16, NonZeroUsize};
+use std::num::{NonZeroU16, NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use flow_core::NodeName;
 use flow_core::query::Query;
+use flow_core::{NodeName, Secret};
 use indexmap::IndexMap;
+use serde_json::value::Serializer;
 use serde_json::{Map, Value, json};
 
 use crate::diagnostics::Spanned;
@@ -16,8 +17,8 @@ use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
     Arguments, BatchMetric, BatchingRule, ClientCertificates, ConnectMethod, Console,
     ContainerDevice, Cors, DockerOption, DockerOptions, Env, ExposedEndpoint, GatewayKind, Gpus,
-    Hedge, InheritEnv, Inspect, LogDriver, LogStyle, ModelNames, NetworkMode, Poll, Polling,
-    Protocol, Retries, Uses, UvicornOptions, Volume, Workers,
+    Hedge, InheritEnv, Inspect, LogDriver, LogStyle, Millicpus, ModelNames, NetworkMode, Poll,
+    Polling, Protocol, Retries, Sandbox, Uses, UvicornOptions, Volume, Workers,
 };
 use crate::yaml::YamlNode;
 
@@ -99,15 +100,19 @@ print_as! {
     u64: it => json!(it);
     NonZeroU16: it => json!(it);
     NonZeroUsize: it => json!(it);
+    NonZeroU64: it => json!(it);
+    Millicpus: it => json!(it.to_string());
+    Sandbox: it => sandbox(it);
     NodeName: it => json!(it.as_str());
     DockerOptions: it => docker_options(it);
     Map<String, Value>: it => json!(it);
     IndexMap<String, String>: it => json!(it);
-    Env: it => json!(it);
+    Env: it => it.serialize_revealed(Serializer).expect("texts are always JSON");
     Vec<String>: it => json!(it);
     ModelNames: it => it.iter().map(|(key, value)| (key.clone(), json!(value.value))).collect();
     Vec<(String, String)>: it => it.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-    Arguments: it => json!(it.values);
+    Arguments: it => json!(it.values.reveal());
+    Secret<Vec<(String, String)>>: it => it.reveal().print();
     IndexMap<String, BatchingRule>: it => json!(it);
     BatchMetric: it => json!(it);
     Protocol: it => json!(it);
@@ -276,6 +281,21 @@ fn polling(polling: &Polling) -> Value {
         .collect()
 }
 
+fn sandbox(sandbox: &Sandbox) -> Value {
+    let Sandbox {
+        memory,
+        cpus,
+        no_network,
+        read_only,
+    } = sandbox;
+    json!({
+        "memory": memory,
+        "cpus": cpus.map(|it| it.to_string()),
+        "no_network": no_network,
+        "read_only": read_only,
+    })
+}
+
 fn host(host: &Host) -> String {
     if let Some(service) = &host.service {
         return service.to_string();
@@ -349,7 +369,7 @@ fn config(config: &ExecutorConfig) -> Value {
     } = config;
     json!({
         "jtype": jtype,
-        "with": with,
+        "with": with.reveal(),
         "metas": metas,
         "requests": requests,
         "dynamic_batching": batching,

@@ -6,10 +6,12 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flow_core::Secret;
 pub use flow_core::Workers;
 pub use flow_core::batching::{BatchMetric, BatchingRule};
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::diagnostics::{SourceSpan, Spanned};
@@ -17,18 +19,20 @@ use crate::diagnostics::{SourceSpan, Spanned};
 mod container;
 mod docker_options;
 mod python_source;
+mod sandbox;
 
 pub use container::{Gpus, Volume};
 pub use docker_options::{ContainerDevice, DockerOption, DockerOptions, LogDriver, Ulimit};
 pub use python_source::PythonSource;
+pub use sandbox::{Millicpus, Sandbox};
 
 /// Requests of one stream that may be in progress if nothing else is written, as in Jina.
 pub(crate) const PREFETCH: NonZeroUsize = NonZeroUsize::new(1000).expect("it is not zero");
 
-/// Environment variables in the order in which they are set. Names are unique. `Debug` shows no values, which may be secrets.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Environment variables in the order in which they are set. Names are unique. Any value may be a secret, so all are hidden.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct Env(IndexMap<String, String>);
+pub struct Env(IndexMap<String, Secret>);
 
 impl Env {
     /// No variables.
@@ -36,10 +40,35 @@ impl Env {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// The variables with their values, for what starts a process or writes its configuration.
+    pub fn revealed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let variables = self.0.iter();
+        variables.map(|(name, value)| (name.as_str(), value.reveal().as_str()))
+    }
+
+    /// The value of a variable, for what needs this one.
+    #[must_use]
+    pub fn reveal(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| value.reveal().as_str())
+    }
+
+    /// Writes the values as they are, for `serialize_with`.
+    ///
+    /// # Errors
+    ///
+    /// If the serializer fails.
+    pub fn serialize_revealed<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in self.revealed() {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
 }
 
 impl Deref for Env {
-    type Target = IndexMap<String, String>;
+    type Target = IndexMap<String, Secret>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -54,6 +83,15 @@ impl DerefMut for Env {
 
 impl FromIterator<(String, String)> for Env {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
+        let variables = variables.into_iter();
+        variables
+            .map(|(name, value)| (name, Secret::new(value)))
+            .collect()
+    }
+}
+
+impl FromIterator<(String, Secret)> for Env {
+    fn from_iter<I: IntoIterator<Item = (String, Secret)>>(variables: I) -> Self {
         Self(variables.into_iter().collect())
     }
 }
@@ -65,8 +103,8 @@ impl<const N: usize> From<[(String, String); N]> for Env {
 }
 
 impl IntoIterator for Env {
-    type Item = (String, String);
-    type IntoIter = indexmap::map::IntoIter<String, String>;
+    type Item = (String, Secret);
+    type IntoIter = indexmap::map::IntoIter<String, Secret>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -74,8 +112,8 @@ impl IntoIterator for Env {
 }
 
 impl<'e> IntoIterator for &'e Env {
-    type Item = (&'e String, &'e String);
-    type IntoIter = indexmap::map::Iter<'e, String, String>;
+    type Item = (&'e String, &'e Secret);
+    type IntoIter = indexmap::map::Iter<'e, String, Secret>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
@@ -354,7 +392,7 @@ impl ConnectMethod {
 /// Options that an executor is built with. Flow does not know their keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments {
-    pub(crate) values: Map<String, Value>,
+    pub(crate) values: Secret<Map<String, Value>>,
     /// Where each option is written.
     pub(crate) spans: ArgumentSpans,
 }

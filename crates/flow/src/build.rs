@@ -1,5 +1,6 @@
 //! Flow files that are built by method calls.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use flow_spec::{Checked, LoadError, TextFile, Variables};
@@ -10,8 +11,8 @@ use crate::running::{Running, StartError};
 /// The name of a built flow in messages.
 const NAME: &str = "the flow built here";
 
-/// A flow: the options of its gateway, and its executors in order.
-#[derive(Debug, Clone, Default)]
+/// A flow: the options of its gateway, and its executors in order. `Debug` shows no values, which may be secrets.
+#[derive(Clone, Default)]
 pub struct Flow {
     with: Map<String, Value>,
     executors: Vec<Value>,
@@ -19,10 +20,28 @@ pub struct Flow {
 }
 
 /// An executor of a flow. [`option`](Self::option) sets any option of an entry of `executors`; common ones have methods of
-/// their own.
-#[derive(Debug, Clone, Default)]
+/// their own. `Debug` shows no values, which may be secrets.
+#[derive(Clone, Default)]
 pub struct Node {
     options: Map<String, Value>,
+}
+
+impl fmt::Debug for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flow")
+            .field("with", &self.with.keys())
+            .field("executors", &self.executors.len())
+            .field("program", &self.program)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("options", &self.options.keys())
+            .finish()
+    }
 }
 
 impl Flow {
@@ -193,6 +212,15 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_hidden_in_debug_output() {
+        let node = Node::new("a").uses_with(json!({"password": "hunter2"}));
+        let flow = Flow::new().option("env", json!({"A": "hunter2"}));
+        let shown = format!("{node:?} {:?}", flow.add(node.clone()));
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("uses_with"), "{shown}");
+    }
 
     #[test]
     fn a_built_flow_equals_a_written_one() {

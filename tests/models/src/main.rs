@@ -6,8 +6,11 @@
 
 mod budget;
 mod permits;
+mod pools;
 mod queue;
 mod sdk;
+mod snapshot;
+mod snapshots;
 mod sync;
 
 #[allow(dead_code, reason = "a model uses a part of it")]
@@ -16,12 +19,19 @@ mod byte_budget;
 #[allow(dead_code, reason = "a model uses a part of it")]
 #[path = "../../../crates/flow-gateway/src/limit.rs"]
 mod limit;
+#[allow(dead_code, reason = "a model uses a part of it")]
+#[path = "../../../crates/flow-gateway/src/snapshot_store.rs"]
+mod snapshot_store;
+
+// The store names the crate with flow files, of which it needs no more than the model's placement.
+extern crate self as flow_spec;
+pub(crate) use snapshot::Placement;
 
 /// Schedules of each model. All of them take a few seconds.
 const SCHEDULES: usize = 20_000;
 
 fn main() {
-    let models: [(&str, fn()); 4] = [
+    let models: [(&str, fn()); 6] = [
         (
             "room is found after bytes are released",
             budget::room_is_found,
@@ -37,6 +47,14 @@ fn main() {
         (
             "each call runs once and workers end",
             queue::each_call_runs_once,
+        ),
+        (
+            "a request sees one whole snapshot, which ends with it",
+            snapshots::are_whole_and_end,
+        ),
+        (
+            "a placement that is refused changes nothing",
+            snapshots::refused,
         ),
     ];
     for (name, model) in models {

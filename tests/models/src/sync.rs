@@ -1,6 +1,6 @@
 //! Shuttle's primitives under the names that the program uses, and models of those of tokio.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -65,6 +65,102 @@ impl Future for Notified<'_> {
         }
         registered.wakers.push(context.waker().clone());
         Poll::Pending
+    }
+}
+
+/// A token that wakes all who wait for it once it is cancelled, as that of tokio-util.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CancellationToken(Arc<Mutex<Cancellation>>);
+
+#[derive(Debug, Default)]
+struct Cancellation {
+    is_cancelled: bool,
+    wakers: Vec<Waker>,
+}
+
+/// Cancels a token when it is dropped.
+#[derive(Debug)]
+pub(crate) struct DropGuard(CancellationToken);
+
+impl CancellationToken {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.lock().is_cancelled
+    }
+
+    pub(crate) fn drop_guard(self) -> DropGuard {
+        DropGuard(self)
+    }
+
+    pub(crate) async fn cancelled(&self) {
+        poll_fn(|context| {
+            let mut state = self.lock();
+            if state.is_cancelled {
+                return Poll::Ready(());
+            }
+            state.wakers.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cancellation> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for DropGuard {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.is_cancelled = true;
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The tasks of streams, of which a store of snapshots only keeps the tracker.
+#[derive(Debug)]
+pub(crate) struct TaskTracker;
+
+impl TaskTracker {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+}
+
+/// A value that its readers share and that is replaced as a whole, as in tokio: the value before is given back after the lock is
+/// released.
+pub(crate) mod watch {
+    use shuttle::sync::{Arc, RwLock, RwLockReadGuard};
+
+    #[derive(Debug)]
+    pub(crate) struct Sender<T>(Arc<RwLock<T>>);
+
+    #[derive(Debug)]
+    #[allow(dead_code, reason = "no model watches")]
+    pub(crate) struct Receiver<T>(Arc<RwLock<T>>);
+
+    impl<T> Sender<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(Arc::new(RwLock::new(value)))
+        }
+
+        pub(crate) fn borrow(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().unwrap()
+        }
+
+        pub(crate) fn subscribe(&self) -> Receiver<T> {
+            Receiver(Arc::clone(&self.0))
+        }
+
+        pub(crate) fn send_replace(&self, value: T) -> T {
+            let mut held = self.0.write().unwrap();
+            std::mem::replace(&mut *held, value)
+        }
     }
 }
 

@@ -40,6 +40,12 @@ struct With {
     /// What `/mark` puts at the end of a text.
     #[serde(default)]
     mark: String,
+    /// A secret, which is not used.
+    #[serde(default, rename = "api_key")]
+    _api_key: Option<String>,
+    /// The URL of a database, which is not used.
+    #[serde(default, rename = "url")]
+    _url: Option<String>,
 }
 
 impl Executor for FaultyExecutor {

@@ -23,6 +23,7 @@ const ROWS: &[(&str, &[&str])] = &[
     ("flow-docker", &["flow-spec"]),
     ("flow-hub", &["flow-docker"]),
     ("flow-process", &[]),
+    ("flow-sandbox", &[]),
     ("flow-trace", &["flow-metrics", "flow-core"]),
     (
         "flow-net",

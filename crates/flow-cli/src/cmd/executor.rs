@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use flow_core::Secret;
 use flow_core::parameters::from_options;
 use flow_executor::ExecutorArgs;
 use flow_process::in_memory_file;
@@ -105,7 +106,8 @@ fn named(config: ExecutorConfig, args: ExecutorArgs, shell: &Shell) -> anyhow::R
 fn with_config(config: ExecutorConfig, mut args: ExecutorArgs) -> ExecutorArgs {
     let [with, metas, requests, batching] = texts(&config);
     let before = |values: &mut Vec<String>, text| values.splice(0..0, text).for_each(drop);
-    before(&mut args.uses_with, with);
+    let with = with.map(Secret::new);
+    args.uses_with.splice(0..0, with).for_each(drop);
     before(&mut args.uses_metas, metas);
     before(&mut args.uses_requests, requests);
     before(&mut args.uses_dynamic_batching, batching);
@@ -123,7 +125,7 @@ const OTHER_KEYS: [&str; 3] = ["--uses-metas", "--uses-requests", "--uses-dynami
 fn texts(config: &ExecutorConfig) -> [Option<String>; 4] {
     let requests = json!(config.requests);
     let parts = [
-        json!(config.with),
+        json!(config.with.reveal()),
         json!(config.metas),
         requests,
         json!(config.batching),
@@ -136,8 +138,11 @@ fn merged(with: String, args: &ExecutorArgs) -> anyhow::Result<String> {
     let wrong = || BadUsage(format!("`{USES_WITH}` is invalid"));
     let mut args = args.clone();
     args.read_uses_with().with_context(wrong)?;
-    args.uses_with.insert(0, with);
-    let merged = from_options(&args.uses_with).with_context(wrong)?;
+    args.uses_with.insert(0, Secret::new(with));
+    let merged = from_options(&args.revealed_uses_with());
+    let merged = merged
+        .map_err(|error| anyhow::anyhow!(error.without_value()))
+        .with_context(wrong)?;
     Ok(serde_json::Value::from(merged).to_string())
 }
 

@@ -328,7 +328,7 @@ async fn placement(
 ) -> anyhow::Result<Placement> {
     match &gateway.file {
         Some(file) => place(gateway, file, shell),
-        None => source.first().await,
+        None => source.first(shell).await,
     }
 }
 

@@ -22,6 +22,8 @@ mod ping;
 mod plot;
 mod post;
 mod python;
+#[cfg(feature = "launch")]
+mod sandbox;
 mod trace;
 #[cfg(feature = "launch")]
 mod tune;
@@ -94,6 +96,10 @@ pub(crate) enum Command {
     /// Announce that another process is ready
     #[command(hide = true)]
     Announce(announce::Announce),
+    /// Limit this process, and become another program
+    #[cfg(feature = "launch")]
+    #[command(hide = true)]
+    Sandbox(sandbox::Sandbox),
 }
 
 /// Runs one command to its end. `command_line` describes the whole command line.
@@ -121,6 +127,8 @@ pub(crate) fn run(
         // An executor has a runtime and an exit code of its own.
         Command::Executor(executor) => return executor::run(executor, shell),
         Command::Announce(announce) => block_on(announce::run(announce))?,
+        #[cfg(feature = "launch")]
+        Command::Sandbox(sandbox) => match sandbox::run(&sandbox, shell)? {},
         Command::New(new) => new::run(new, shell)?,
         #[cfg(feature = "hub")]
         Command::Hub(hub) => hub::run(hub, shell)?,

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flow_spec::{Env, ExecutorConfig, LocalRun, Plan, Run, Uses};
+use flow_spec::{Env, ExecutorConfig, LocalRun, Plan, Run, Secret, Uses};
 
 use super::files_read::FilesRead;
 use crate::executors::folder_of;
@@ -105,20 +105,26 @@ fn install(run: &mut LocalRun, lookup: &Lookup<'_>) -> anyhow::Result<()> {
     if let Some((_, ExecutorFolder::Python(path))) = find(&run.uses, &run.env, lookup)? {
         let variable = variables(&run.env, lookup.shell);
         let installed = python::install(&path, variable, builder, lookup.shell)?;
-        run.env.extend(installed);
+        let installed = installed.into_iter();
+        run.env
+            .extend(installed.map(|(name, value)| (name, Secret::new(value))));
     }
     Ok(())
 }
 
 /// The variables that an executor will have.
 fn variables<'v>(env: &'v Env, shell: &'v Shell) -> impl Fn(&str) -> Option<String> + 'v {
-    |name| env.get(name).cloned().or_else(|| shell.variable(name))
+    |name| {
+        env.reveal(name)
+            .map(str::to_owned)
+            .or_else(|| shell.variable(name))
+    }
 }
 
 /// Resolves `uses_before` or `uses_after`. These have no options, so their config must not need any.
 fn resolve_around(around: &mut Uses, env: &Env, lookup: &Lookup<'_>) -> anyhow::Result<()> {
     if let Some((uses, config)) = resolve(around, env, lookup)? {
-        let has_options = !config.with.is_empty() || !config.requests.is_empty();
+        let has_options = !config.with.reveal().is_empty() || !config.requests.is_empty();
         anyhow::ensure!(
             !has_options,
             "the config of `{}` has `with` or `requests`, which `uses_before` and `uses_after` do not support",

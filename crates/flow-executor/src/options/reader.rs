@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use flow_core::{closest, is_secret_name};
+use flow_core::{closest, has_password, is_secret_name};
 use serde::de::value::{MapAccessDeserializer, SeqDeserializer};
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess,
@@ -79,7 +79,11 @@ impl ReadError {
 
     fn under(mut self, key: &str) -> Self {
         self.path.insert(0, key.to_owned());
-        if is_secret_name(key) && matches!(self.problem, Problem::Value { .. }) {
+        let may_be_secret = match &self.problem {
+            Problem::Value { message, .. } => is_secret_name(key) || has_password(message),
+            Problem::Unknown { .. } | Problem::Missing { .. } | Problem::Twice { .. } => false,
+        };
+        if may_be_secret {
             self.problem = Problem::Value {
                 message: "has a wrong value, which is not shown because it may be a secret"
                     .to_owned(),

@@ -208,10 +208,13 @@ fn what_may_be_a_secret_is_not_quoted() {
         api_key: u16,
         #[allow(dead_code, reason = "it is only read")]
         device_token: Device,
+        #[allow(dead_code, reason = "it is only read")]
+        place: u16,
     }
     for with in [
         json!({"api_key": "hunter2"}),
         json!({"device_token": "hunter2"}),
+        json!({"place": "redis://user:hunter2@host"}),
     ] {
         let said = parsed::<Login>(&with).unwrap_err().join("; ");
         assert!(!said.contains("hunter2"), "{said}");

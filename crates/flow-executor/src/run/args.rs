@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use flow_core::{DocumentLimits, Workers};
+use flow_core::{DocumentLimits, Secret, Workers};
 use flow_otlp::{Collector, Requested};
 use flow_process::LogFormat;
 
@@ -35,7 +35,7 @@ pub struct ExecutorArgs {
     /// Settings of the executor, as a JSON object, as KEY:VALUE, or as @FILE for a file with a JSON object, where
     /// @- is standard input; can be given several times, and adds to the variable FLOW_USES_WITH
     #[arg(long, value_name = "JSON|KEY:VALUE|@FILE")]
-    pub uses_with: Vec<String>,
+    pub uses_with: Vec<Secret>,
     /// Description fields that override the executor's own, as a JSON object or as KEY:VALUE
     #[arg(long, value_name = "JSON|KEY:VALUE")]
     pub uses_metas: Vec<String>,
@@ -119,11 +119,18 @@ impl ExecutorArgs {
     /// If a file cannot be read. The error names it.
     pub fn read_uses_with(&mut self) -> io::Result<()> {
         for value in &mut self.uses_with {
-            if let Some(file) = value.strip_prefix('@') {
-                *value = read(file)?;
+            if let Some(file) = value.reveal().strip_prefix('@') {
+                *value = Secret::new(read(file)?);
             }
         }
         Ok(())
+    }
+
+    /// The values of `--uses-with`, for what reads them or passes them on.
+    #[must_use]
+    pub fn revealed_uses_with(&self) -> Vec<String> {
+        let values = self.uses_with.iter();
+        values.map(|value| value.reveal().clone()).collect()
     }
 
     /// Whether a launcher reads the standard output of this process.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use flow_core::parameters::from_options;
-use flow_core::{Chain, DocumentLimits, RequestLimits};
+use flow_core::{Chain, DocumentLimits, RequestLimits, Secret};
 use flow_otlp::ExportSettings;
 use flow_process::{LISTEN_SOCKET_VARIABLE, LogOutput, LogSettings, STATUS_SOCKET_VARIABLE};
 use serde_json::Value;
@@ -42,9 +42,13 @@ pub(crate) fn settings(
         from_options(values)
             .map_err(|error| ExitError::usage(format!("`{flag}`: {}", Chain(&error))))
     };
+    let options = |flag: &str, values: &[String]| {
+        from_options(values)
+            .map_err(|error| ExitError::usage(format!("`{flag}`: {}", error.without_value())))
+    };
     let of_image = environment.get(WITH_VARIABLE).map(std::slice::from_ref);
-    let mut with = map(WITH_VARIABLE, of_image.unwrap_or_default())?;
-    with.extend(map("--uses-with", &args.uses_with)?);
+    let mut with = options(WITH_VARIABLE, of_image.unwrap_or_default())?;
+    with.extend(options("--uses-with", &args.revealed_uses_with())?);
     let requests = map("--uses-requests", &args.uses_requests)?;
     let requests = requests.into_iter().map(|(endpoint, method)| match method {
         Value::String(method) => Ok((endpoint, method)),
@@ -63,7 +67,7 @@ pub(crate) fn settings(
         monitoring: args.monitoring(),
         host: args.host,
         port: args.port,
-        with,
+        with: Secret::new(with),
         requests: requests.collect::<Result<_, _>>()?,
         batching: map("--uses-dynamic-batching", &args.uses_dynamic_batching)?,
         workers: args.workers,
@@ -155,7 +159,9 @@ mod tests {
             let Command { args, .. } = Command::try_parse_from(line).unwrap();
             let set = variable.map(|value| (WITH_VARIABLE.to_owned(), value.to_owned()));
             match (settings(args, set.into_iter().collect()), expected) {
-                (Ok(found), Ok(expected)) => assert_eq!(Value::Object(found.with), expected),
+                (Ok(found), Ok(expected)) => {
+                    assert_eq!(Value::Object(found.with.into_revealed()), expected);
+                }
                 (Err(error), Err(part)) => {
                     assert!(error.message.contains(part), "{}", error.message);
                 }
@@ -182,7 +188,7 @@ mod tests {
             let Command { args, .. } = Command::try_parse_from(line).unwrap();
             settings(args, Environment::new())
         };
-        let found = of(&file).map(|it| Value::Object(it.with));
+        let found = of(&file).map(|it| Value::Object(it.with.into_revealed()));
         assert_eq!(found.ok(), Some(json!({"device": "cpu", "n": 2})));
         std::fs::write(&file, r#"{"password": "hunter2""#).unwrap();
         let wrong = of(&file).err().unwrap().message;

@@ -1,6 +1,7 @@
 //! The trait that an author implements.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
@@ -73,8 +74,8 @@ pub trait Executor: Sized + 'static {
     }
 }
 
-/// What an executor can use while it loads.
-#[derive(Debug, Clone, Default)]
+/// What an executor can use while it loads. `Debug` shows no values of the environment, which may be secrets.
+#[derive(Clone, Default)]
 pub struct LoadContext {
     /// The name of its node.
     pub name: String,
@@ -88,4 +89,16 @@ pub struct LoadContext {
     pub environment: BTreeMap<String, String>,
     /// Registers metrics of its own.
     pub monitor: Monitor,
+}
+
+impl fmt::Debug for LoadContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadContext")
+            .field("name", &self.name)
+            .field("workspace", &self.workspace)
+            .field("shard", &self.shard)
+            .field("metas", &self.metas)
+            .field("monitor", &self.monitor)
+            .finish_non_exhaustive()
+    }
 }

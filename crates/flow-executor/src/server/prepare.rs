@@ -49,10 +49,11 @@ pub(crate) fn prepare<E: 'static>(
     let (endpoints, exit) = check(settings, &definition, drain)?;
     let name = settings.context.name.clone();
     let with = std::mem::take(&mut settings.with);
-    let load = (definition.read_options)(with).map_err(|options| ServeError::With {
-        name: name.clone(),
-        options,
-    })?;
+    let load =
+        (definition.read_options)(with.into_revealed()).map_err(|options| ServeError::With {
+            name: name.clone(),
+            options,
+        })?;
     let (workers, exit_of_workers) = (settings.workers, exit.clone());
     let request_memory_max = settings.request_memory_max.unwrap_or(usize::MAX);
     let (bindings, hooks) = (definition.endpoints, definition.hooks);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use flow_core::{RequestLimits, Workers};
+use flow_core::{RequestLimits, Secret, Workers};
 use flow_net::Limits;
 use flow_otlp::ExportSettings;
 use flow_process::ListenAddress;
@@ -22,7 +22,7 @@ pub struct ServerSettings {
     /// Path of a Unix socket to listen at, instead of the port; `None` listens at the port.
     pub socket: Option<PathBuf>,
     /// The executor's options (`uses_with`).
-    pub with: Map<String, Value>,
+    pub with: Secret<Map<String, Value>>,
     /// Endpoint → method, where it differs from the executor's own binding.
     pub requests: BTreeMap<String, String>,
     /// Endpoint or method → how requests share calls, with Jina's names (`uses_dynamic_batching`).

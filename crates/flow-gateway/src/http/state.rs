@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request};
 use flow_core::{CallOptions, Failure};
+use flow_net::RequestSpawner;
 use flow_net::grpc::metadata::call_options;
 use flow_spec::{Console, HttpOptions, Protocol};
 use tonic::metadata::MetadataMap;
@@ -27,6 +28,8 @@ pub(crate) struct HttpState {
     pub(crate) keys: KeysFor,
     /// What the console asks the supervisor.
     pub(crate) operations: Arc<Operations>,
+    /// Compresses large replies.
+    pub(crate) spawner: RequestSpawner,
 }
 
 impl HttpState {

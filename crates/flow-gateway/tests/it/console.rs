@@ -1,5 +1,6 @@
 //! The console over real sockets: who gets the page, who gets its data, and what the data says.
 
+use flow_core::Secret;
 use flow_gateway::auth::{ApiKeys, KeyEntry, KeyFile};
 use flow_spec::{Console, Plan};
 use serde_json::{Value, json};
@@ -207,7 +208,7 @@ async fn the_flow_is_described_without_its_secrets() {
     let echo = FakeExecutor::describing_documents(&["/encode"], None).await;
     let gateway = gateway(&echo, |plan| {
         let metadata = ("token".to_owned(), "hidden-value".to_owned());
-        plan.nodes[0].calls.metadata.push(metadata);
+        plan.nodes[0].calls.metadata = Secret::new(vec![metadata]);
     })
     .await;
     let flow = data(&gateway, "flow").await;

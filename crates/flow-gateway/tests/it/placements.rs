@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flow_core::Secret;
 use tokio::sync::Semaphore;
 
 use crate::fake_executor::{FakeExecutor, ids};
@@ -126,10 +127,7 @@ async fn a_placement_that_cannot_be_used_changes_nothing() {
     let echo = FakeExecutor::echo().await;
     let gateway = TestGateway::start(placement(plan(&["node"]), &[&echo])).await;
     let mut bad = plan(&["node"]);
-    bad.nodes[0]
-        .calls
-        .metadata
-        .push(("No".to_owned(), "\n".to_owned()));
+    bad.nodes[0].calls.metadata = Secret::new(vec![("No".to_owned(), "\n".to_owned())]);
     assert!(gateway.placements.place(placement(bad, &[&echo])).is_err());
     gateway.single(request("/x", &["1"])).await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Replaces a process that cannot run beside its successor: the old process ends before the new one starts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flow_process::KeepsState;
 
@@ -67,7 +67,7 @@ impl FlowChange<'_> {
         // Requests that are tried again find it where the old one was.
         let at = ListenAt {
             ports: spec.ports.or(used.ports),
-            socket: used.socket.clone().filter(|_| spec.at_socket),
+            socket: self.socket_after(&old, &used, &spec),
         };
         let new = self.supervisor.start_at(spec, at);
         let outcome = self.ready(&new).await.map(drop);
@@ -90,6 +90,21 @@ impl FlowChange<'_> {
         }
         self.supervisor.place();
         outcome
+    }
+
+    /// The socket of a successor: that of the old process, unless only one of them is in a sandbox, which has its socket in a
+    /// folder of its own.
+    fn socket_after(
+        &self,
+        old: &ProcessHandle,
+        used: &ListenAt,
+        spec: &ProcessSpec,
+    ) -> Option<PathBuf> {
+        let is_sandboxed = |it: &ProcessSpec| it.invocation.sandbox.is_some();
+        match is_sandboxed(&old.spec) == is_sandboxed(spec) {
+            true => used.socket.clone().filter(|_| spec.at_socket),
+            false => self.supervisor.free_place(spec).socket,
+        }
     }
 
     /// Where a process listens, or did when it last was ready.

@@ -30,6 +30,8 @@ pub(crate) struct StartRequest<'s> {
     pub(crate) relay: OutputRelay,
     /// The file in which a process of this machine finds its log filter.
     pub(crate) filter_file: Option<PathBuf>,
+    /// The folder of a sandboxed process, for its socket and its temporary files.
+    pub(crate) sandbox_folder: Option<PathBuf>,
     /// Where a process of this machine says how it does.
     pub(crate) status_socket: Option<PathBuf>,
     /// Gets the filter that the child logs by, if it says so.

@@ -50,6 +50,8 @@ pub enum ExitCause {
     Signal(i32),
     /// Its container used more memory than its limit.
     OutOfMemory,
+    /// It used more memory than its sandbox allows, and the kernel ended it.
+    OverMemoryLimit,
     /// Its container does not exist any more, so the cause is unknown.
     Gone,
     /// It was killed, but neither the kernel nor the Docker engine confirmed its exit in time.
@@ -91,6 +93,9 @@ impl fmt::Display for ExitCause {
             },
             Self::OutOfMemory => f.write_str(
                 "ran out of memory in its container (`docker_kwargs: {mem_limit: …}` says how much it gets)",
+            ),
+            Self::OverMemoryLimit => f.write_str(
+                "ran out of memory (`sandbox: {memory: …}` says how much it gets)",
             ),
             Self::Gone => f.write_str(
                 "is gone: its container was removed, or the Docker engine has ended",

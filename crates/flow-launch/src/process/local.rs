@@ -15,17 +15,27 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
 use crate::process::backend::{ChildControl, ChildStdin, StartRequest, StartedChild};
+use crate::process::control_group::{ControlGroup, ControlGroups};
 use crate::process::error::ProcessStartError;
 use crate::process::exit_status::ExitCause;
 use crate::process::output::ChildOutput;
 use crate::spec::environment::Environment;
 use crate::spec::invocation::Invocation;
 
-/// Starts a process, which inherits of this environment what its invocation says. The kernel ends it when the calling
-/// thread ends.
+/// What processes of this machine get of it.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// What they may inherit.
+    pub(crate) environment: Environment,
+    /// What limits the sandboxed ones.
+    pub(crate) control_groups: ControlGroups,
+}
+
+/// Starts a process, which inherits of the machine's environment what its invocation says. The kernel ends it when the
+/// calling thread ends.
 pub(crate) fn start(
     request: &StartRequest<'_>,
-    environment: &Environment,
+    machine: &Machine,
     output: ChildOutput,
 ) -> Result<StartedChild, ProcessStartError> {
     let invocation = request.invocation;
@@ -35,10 +45,13 @@ pub(crate) fn start(
         remedy: invocation.remedy.clone().filter(|_| is_missing(&source)),
         source,
     };
-    let mut command = Command::new(&invocation.program);
+    let sandbox = invocation.sandbox.as_ref();
+    let control_group =
+        sandbox.and_then(|it| machine.control_groups.create(request.name, &it.limits));
+    let mut command = program(request, control_group.as_ref());
     command
         .env_clear()
-        .envs(environment.inherited(&invocation.inherits));
+        .envs(machine.environment.inherited(&invocation.inherits));
     complete(&mut command, request);
     command.stdin(stdin(invocation).map_err(failed)?);
     let mut process = command.spawn().map_err(failed)?;
@@ -48,7 +61,11 @@ pub(crate) fn start(
     let stdin = process.stdin.take();
     let group = ProcessGroup::of(&process);
     Ok(StartedChild {
-        control: Box::new(LocalProcess { process, group }),
+        control: Box::new(LocalProcess {
+            process,
+            group,
+            control_group,
+        }),
         stdin: stdin.map(|it| -> ChildStdin { Box::new(it) }),
         readers: output.read(stdout, stderr),
     })
@@ -59,6 +76,8 @@ pub(crate) fn start(
 struct LocalProcess {
     process: Child,
     group: ProcessGroup,
+    /// That of its sandbox.
+    control_group: Option<ControlGroup>,
 }
 
 impl ChildControl for LocalProcess {
@@ -70,7 +89,13 @@ impl ChildControl for LocalProcess {
         Box::pin(async {
             // Waiting fails only for a process that is not a child of this one.
             let status = self.process.wait().await;
-            status.map_or(ExitCause::Code(-1), ExitCause::from)
+            let cause = status.map_or(ExitCause::Code(-1), ExitCause::from);
+            match &self.control_group {
+                Some(group) if cause == KILLED && group.ran_out_of_memory() => {
+                    ExitCause::OverMemoryLimit
+                }
+                _ => cause,
+            }
         })
     }
 
@@ -88,7 +113,39 @@ impl ChildControl for LocalProcess {
     /// after its use.
     fn release(&mut self) {
         self.group.signal(Signal::KILL);
+        if let Some(group) = &self.control_group {
+            group.kill();
+        }
     }
+
+    fn remove(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if let Some(group) = &self.control_group {
+                group.remove().await;
+            }
+        })
+    }
+}
+
+/// How the kernel ends a process when memory runs out.
+const KILLED: ExitCause = ExitCause::Signal(Signal::KILL.as_raw());
+
+/// `flow sandbox` limits its own data before it becomes the program. Its allocator would have reserved more than many limits allow.
+const RESERVE_UNWRITABLE: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
+
+/// The program of a process, or `flow sandbox`, which limits itself and becomes that program.
+fn program(request: &StartRequest<'_>, control_group: Option<&ControlGroup>) -> Command {
+    let program = &request.invocation.program;
+    let Some(sandbox) = &request.invocation.sandbox else {
+        return Command::new(program);
+    };
+    let own_folder = request.sandbox_folder.as_deref();
+    let group = control_group.map(ControlGroup::folder);
+    let mut command = Command::new(&sandbox.program);
+    command
+        .args(sandbox.arguments(own_folder, group))
+        .arg(program);
+    command
 }
 
 /// Sets what every process gets.
@@ -97,11 +154,14 @@ fn complete(command: &mut Command, request: &StartRequest<'_>) {
     command
         .args(&invocation.arguments)
         .args(invocation.at_start(request.name, request.ports, std::process::id()))
-        .envs(&invocation.env)
+        .envs(invocation.env.revealed())
         .process_group(0)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
+    if invocation.sandbox.is_some() {
+        command.env(RESERVE_UNWRITABLE.0, RESERVE_UNWRITABLE.1);
+    }
     if let Some(file) = &request.filter_file {
         command.env(FILTER_FILE_VARIABLE, file);
     }

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use flow_core::{Chain, Code, Deadline, Failure};
 use flow_net::{Limits, Replica};
 use flow_process::ListenAddress;
+use flow_spec::{Plan, Run};
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use crate::docker::container;
 use crate::docker::context::DockerContext;
 use crate::process::backend::{HealthCheck, ProcessBackend, StartRequest, StartedChild};
+use crate::process::control_group::ControlGroups;
 use crate::process::error::ProcessStartError;
-use crate::process::local;
+use crate::process::local::{self, Machine};
 use crate::process::output::ChildOutput;
 use crate::spec::environment::Environment;
 
@@ -21,15 +23,31 @@ use crate::spec::environment::Environment;
 #[derive(Debug)]
 pub(crate) struct SystemBackend {
     docker: DockerContext,
-    /// What processes may inherit.
-    environment: Environment,
+    machine: Machine,
 }
 
 impl SystemBackend {
     pub(crate) fn new(docker: DockerContext, environment: Environment) -> Self {
         Self {
             docker,
-            environment,
+            machine: Machine {
+                environment,
+                control_groups: ControlGroups::default(),
+            },
+        }
+    }
+
+    /// Prepares control groups for the sandboxes of this plan. To be called before processes start.
+    pub(crate) fn prepare_control_groups(&self, plan: &Plan) {
+        let needs_them = |run: &Run| match run {
+            Run::Local(run) => {
+                let limits = run.sandbox.unwrap_or_default();
+                limits.memory.is_some() || limits.cpus.is_some()
+            }
+            Run::External { .. } => false,
+        };
+        if plan.nodes.iter().any(|node| needs_them(&node.run)) {
+            self.machine.control_groups.prepare();
         }
     }
 }
@@ -54,7 +72,7 @@ impl ProcessBackend for SystemBackend {
     ) -> BoxFuture<'a, Result<StartedChild, ProcessStartError>> {
         Box::pin(async {
             match &request.invocation.container {
-                None => local::start(request, &self.environment, output),
+                None => local::start(request, &self.machine, output),
                 Some(invocation) => {
                     container::start(request, invocation, &self.docker, output).await
                 }

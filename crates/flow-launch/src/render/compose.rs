@@ -10,9 +10,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::render::devices::Share;
-use crate::render::docker::{
-    Healthcheck, as_it_is, entrypoint, escaped, secret_path, stop_grace_period,
-};
+use crate::render::docker::{Healthcheck, as_it_is, entrypoint, secret_path, stop_grace_period};
 use crate::render::export::{
     ExportError, ExportOptions, GatewayFiles, Rendered, RenderedFile, build_commands,
 };
@@ -123,11 +121,11 @@ pub fn compose(plan: &Plan, target: &ExportOptions) -> Result<Rendered, ExportEr
     let placement = serde_json::to_string(&placement).expect("a placement is always JSON");
     let secret_references = SecretReferences::of(&units);
     let mut services = IndexMap::new();
-    let mut gateway = gateway(plan, &units.gateway, &placement);
+    let mut gateway = gateway(plan, &units.gateway, &placement, &secret_references);
     for unit in units.executors() {
         for (replica, host) in (0..).zip(hosts(unit)) {
             gateway.depends_on.push(host.clone());
-            let mut service = executor(unit, (replica, &host), target)?;
+            let mut service = executor(unit, (replica, &host), target, &secret_references)?;
             service.environment = environment(unit, &secret_references);
             services.insert(host, service);
         }
@@ -152,13 +150,17 @@ pub fn compose(plan: &Plan, target: &ExportOptions) -> Result<Rendered, ExportEr
 
 fn remarks(plan: &Plan, secret_references: &SecretReferences<'_>) -> Vec<String> {
     // Compose has keys for the common options, and not for those of the engine's API.
-    let mut remarks = placement::remarks(plan, |_, container| {
-        let has_options = !container.options.is_empty();
-        has_options
-            .then(|| "docker_kwargs".to_owned())
-            .into_iter()
-            .collect()
-    });
+    let mut remarks = placement::remarks(
+        plan,
+        |_, container| {
+            let has_options = !container.options.is_empty();
+            has_options
+                .then(|| "docker_kwargs".to_owned())
+                .into_iter()
+                .collect()
+        },
+        &placement::LIMITS,
+    );
     remarks.extend(files_remark(&plan.gateway));
     remarks.extend(secret_references.remarks(|name| {
         format!(
@@ -214,8 +216,13 @@ fn hosts(unit: &Workload) -> Vec<String> {
     }
 }
 
-fn gateway(plan: &Plan, unit: &Workload, placement: &str) -> Service {
-    let mut service = service(unit, 0);
+fn gateway(
+    plan: &Plan,
+    unit: &Workload,
+    placement: &str,
+    secret_references: &SecretReferences<'_>,
+) -> Service {
+    let mut service = service(unit, 0, secret_references);
     service
         .command
         .extend(["--placement".to_owned(), as_it_is(placement)]);
@@ -238,8 +245,9 @@ fn executor(
     unit: &Workload,
     (replica, host): (u16, &str),
     target: &ExportOptions,
+    secret_references: &SecretReferences<'_>,
 ) -> Result<Service, ExportError> {
-    let mut service = service(unit, replica);
+    let mut service = service(unit, replica, secret_references);
     if unit.needs.downloads_models {
         service.volumes.push(format!("cache:{CACHE}"));
     }
@@ -262,19 +270,20 @@ fn environment(
     unit: &Workload,
     secret_references: &SecretReferences<'_>,
 ) -> IndexMap<String, String> {
-    let variable = |(name, value): (&String, &String)| {
+    let variable = |(name, value): (&str, &str)| {
         let reference = secret_references.get(unit, name);
-        (name.clone(), reference.unwrap_or_else(|| as_it_is(value)))
+        let value = reference.unwrap_or_else(|| as_it_is(value));
+        (name.to_owned(), value)
     };
-    unit.env.iter().map(variable).collect()
+    unit.env.revealed().map(variable).collect()
 }
 
 /// A service that lacks its environment.
-fn service(unit: &Workload, replica: u16) -> Service {
+fn service(unit: &Workload, replica: u16, secret_references: &SecretReferences<'_>) -> Service {
     Service {
         image: unit.image.clone(),
         entrypoint: entrypoint(unit),
-        command: escaped(&unit.arguments_of(replica)),
+        command: secret_references.command(unit, replica),
         environment: IndexMap::new(),
         ports: Vec::new(),
         // For a Prometheus on the same machine, and not for the network.

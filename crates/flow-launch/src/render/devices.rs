@@ -47,10 +47,7 @@ impl AssignedDevices {
     /// The devices that `CUDA_VISIBLE_DEVICES` names, and the other variables. A container numbers its devices from 0,
     /// so it must not get the variable, except where that hides all devices.
     pub(crate) fn taken_from(mut env: Env) -> (Self, Env) {
-        let value = env
-            .get(round_robin::VARIABLE)
-            .map_or("", String::as_str)
-            .trim();
+        let value = env.reveal(round_robin::VARIABLE).unwrap_or_default().trim();
         let devices = if round_robin::is_round_robin(value) {
             Self::InTurn(value.to_owned())
         } else {

@@ -279,7 +279,10 @@ impl Flow<'_> {
 
     /// Remarks for the reader of the files.
     fn remarks(&self, plan: &Plan, units: &Units) -> Vec<String> {
-        let mut remarks = placement::remarks(plan, |node, container| self.lacks(node, container));
+        // Its network is a policy of the cluster.
+        let lacks_limits = ["no_network"];
+        let lacks = |node: &NodePlan, container: &Container| self.lacks(node, container);
+        let mut remarks = placement::remarks(plan, lacks, &lacks_limits);
         for unit in units.executors() {
             remarks.extend(devices_remark(unit));
             remarks.extend(self.memory_remark(unit));

@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flow_core::{NodeName, is_secret_name};
+use flow_core::{NodeName, Secret, has_password, is_secret_name};
 use flow_spec::{
-    DockerOptions, Env, LocalRun, LogStyle, NodePlan, Plan, Protocol, Run, Telemetry, Uses, Volume,
+    DockerOption, DockerOptions, Env, LocalRun, LogStyle, NodePlan, Plan, Protocol, Run, Sandbox,
+    Telemetry, Uses, Volume,
 };
 
+use crate::render::argument::Argument;
 use crate::render::devices::AssignedDevices;
 use crate::render::export::{ExportError, ExportOptions, Needs};
 use crate::render::gateway_files::check_files;
-use crate::spec::invocation::{BuiltIn, Invocation, Programs, SharedOptions};
+use crate::render::metadata_secrets;
+use crate::spec::invocation::{BuiltIn, Invocation, OPTIONS_FROM_STDIN, Programs, SharedOptions};
 use crate::supervisor::backoff::RestartPolicy;
 
 /// The port of every executor, and of a gateway whose port the file does not set.
@@ -41,7 +44,7 @@ pub(crate) struct Workload {
     pub(crate) is_flow: bool,
     /// Replaces the image's entrypoint.
     pub(crate) entrypoint: Option<Vec<String>>,
-    pub(crate) arguments: Vec<String>,
+    pub(crate) arguments: Vec<Argument>,
     pub(crate) port: u16,
     /// The ports beside the first, each with its name.
     pub(crate) more_ports: Vec<(String, u16)>,
@@ -78,9 +81,18 @@ pub(crate) struct Metrics {
 }
 
 impl Workload {
-    /// The names of variables that look like secrets.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &String> {
-        self.env.keys().filter(|name| is_secret_name(name))
+    /// What looks like a secret: variables, and those that stand for options.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        let variables = self.env.iter();
+        let variables = variables
+            .filter(|(name, value)| is_secret_name(name) || has_password(value.reveal()))
+            .map(|(name, value)| (name.as_str(), value));
+        variables.chain(self.option_secrets())
+    }
+
+    /// The variables that stand for options.
+    pub(crate) fn option_secrets(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        self.arguments.iter().flat_map(Argument::secrets)
     }
 
     /// Its name in options: that of its node, or `gateway`.
@@ -91,8 +103,14 @@ impl Workload {
     }
 
     /// All arguments of one of its replicas.
-    pub(crate) fn arguments_of(&self, replica: u16) -> Vec<String> {
-        let mut arguments = self.arguments.clone();
+    pub(crate) fn arguments_of(&self, replica: u16) -> Vec<Argument> {
+        let more = self.more_arguments(replica).into_iter();
+        let own = self.arguments.iter().cloned();
+        own.chain(more.map(Argument::from)).collect()
+    }
+
+    fn more_arguments(&self, replica: u16) -> Vec<String> {
+        let mut arguments = Vec::new();
         if let Some(Metrics { port }) = &self.metrics {
             arguments.push("--monitoring".to_owned());
             arguments.extend(["--port-monitoring".to_owned(), port.to_string()]);
@@ -268,7 +286,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &ExportOptions) -> 
         image: target.image.clone(),
         is_flow: true,
         entrypoint: None,
-        arguments: arguments.map(str::to_owned).to_vec(),
+        arguments: arguments.map(|it| it.to_owned().into()).to_vec(),
         port,
         more_ports: more_ports(plan, port),
         metrics: plan.gateway.monitoring.as_ref().map(|it| Metrics {
@@ -278,7 +296,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &ExportOptions) -> 
         }),
         telemetry: plan.gateway.telemetry.clone(),
         runtime: "gateway".to_owned(),
-        env: plan.gateway.env.clone(),
+        env: gateway_env(plan),
         devices: AssignedDevices::None,
         folders: Vec::new(),
         options: DockerOptions::default(),
@@ -295,6 +313,12 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &ExportOptions) -> 
     }
 }
 
+/// The variables of the gateway, and those with secrets of the metadata of its calls.
+fn gateway_env(plan: &Plan) -> Env {
+    let own = plan.gateway.env.clone().into_iter();
+    own.chain(metadata_secrets::variables(plan)).collect()
+}
+
 /// The ports of the gateway beside the first, with names such as `http-2`. Those that the file leaves open follow the
 /// first.
 fn more_ports(plan: &Plan, first: u16) -> Vec<(String, u16)> {
@@ -306,6 +330,20 @@ fn more_ports(plan: &Plan, first: u16) -> Vec<(String, u16)> {
         (name, port)
     });
     named.collect()
+}
+
+/// The limits of a sandbox as options of a container.
+fn container_limits(sandbox: Sandbox) -> [Option<(&'static str, DockerOption)>; 3] {
+    const NANOS_OF_A_MILLI: i64 = 1_000_000;
+    let bytes = sandbox.memory.and_then(|it| i64::try_from(it.get()).ok());
+    let cpus = sandbox.cpus.map(|it| i64::from(it.0.get()));
+    [
+        bytes.map(|it| ("mem_limit", DockerOption::Number(it))),
+        cpus.map(|it| ("nano_cpus", DockerOption::Number(it * NANOS_OF_A_MILLI))),
+        sandbox
+            .read_only
+            .then_some(("read_only", DockerOption::Flag(true))),
+    ]
 }
 
 /// A node, to be split into its containers.
@@ -327,6 +365,10 @@ impl<'p> NodeContainers<'p> {
         let mut run = run.clone();
         run.host = Some("0.0.0.0".to_owned());
         run.workspace = run.workspace.map(|_| WORKSPACE.into());
+        let limits = run.sandbox.map(container_limits).unwrap_or_default();
+        for (option, value) in limits.into_iter().flatten() {
+            run.container.options.set(option, value);
+        }
         Self {
             node,
             run,
@@ -387,9 +429,15 @@ impl<'p> NodeContainers<'p> {
         let (shared_out, env) = AssignedDevices::taken_from(invocation.env);
         let container = &self.run.container;
         let asked_for = container.gpus.as_ref().and_then(AssignedDevices::asked_for);
-        let mut arguments = invocation.arguments;
+        let arguments = invocation.arguments.into_iter();
+        let mut arguments: Vec<Argument> = arguments
+            .map(|it| match it == OPTIONS_FROM_STDIN {
+                true => Argument::of_options(self.run.with.reveal(), &env),
+                false => it.into(),
+            })
+            .collect();
         let last = ["--port", &PORT.to_string(), "--name", name.as_str()];
-        arguments.extend(last.map(str::to_owned));
+        arguments.extend(last.map(|it| Argument::from(it.to_owned())));
         Workload {
             name: format!("{}{suffix}", host_name(name.as_str())),
             node: Some(name.clone()),
@@ -455,6 +503,23 @@ mod tests {
         check("Text_Encoder", "text-encoder");
         check("_private_", "private");
         check("___", "");
+    }
+
+    #[test]
+    fn a_sandbox_limits_the_container() {
+        let limits = Sandbox {
+            memory: std::num::NonZeroU64::new(2 << 30),
+            cpus: std::num::NonZeroU32::new(1500).map(flow_spec::Millicpus),
+            no_network: true,
+            read_only: true,
+        };
+        let expected = [
+            ("mem_limit", DockerOption::Number(2 << 30)),
+            ("nano_cpus", DockerOption::Number(1_500_000_000)),
+            ("read_only", DockerOption::Flag(true)),
+        ];
+        assert_eq!(container_limits(limits), expected.map(Some));
+        assert_eq!(container_limits(Sandbox::default()), [None, None, None]);
     }
 
     #[test]

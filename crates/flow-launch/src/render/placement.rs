@@ -1,8 +1,11 @@
 //! The placement of a gateway in a container.
 
-use flow_spec::{Address, Container, NodeAddresses, NodePlan, Placement, Plan, Run, Uses};
+use flow_spec::{
+    Address, Container, Env, NodeAddresses, NodePlan, Placement, Plan, Run, Sandbox, Uses,
+};
 
 use crate::render::export::GatewayFiles;
+use crate::render::metadata_secrets;
 use crate::render::parts::{NodeUnits, Units, Workload};
 
 /// The plan with every node external, at the addresses of its containers. The gateway does not need to know what runs
@@ -14,7 +17,7 @@ pub(crate) fn placement(
     addresses: impl Fn(&Workload) -> Vec<Address>,
 ) -> Placement {
     let mut plan = plan.clone();
-    plan.gateway.env.clear();
+    plan.gateway.env = Env::new();
     files.place(&mut plan.gateway);
     let ports = plan.gateway.more_ports.iter_mut();
     for (it, (_, port)) in ports.zip(&units.gateway.more_ports) {
@@ -24,7 +27,10 @@ pub(crate) fn placement(
     plan.reload = false;
     let nodes = plan.nodes.iter_mut().zip(&units.nodes);
     let places = nodes
-        .map(|(node, units)| places(node, units.as_ref(), &addresses))
+        .map(|(node, units)| {
+            metadata_secrets::replace(node);
+            places(node, units.as_ref(), &addresses)
+        })
         .collect();
     Placement {
         plan,
@@ -54,10 +60,11 @@ fn places(
 }
 
 /// Remarks about external nodes, because an address of the machine itself is another one in a container; and about
-/// options that a target does not support, which `lacks` names.
+/// options that a target does not support, which `lacks` names for containers and `lacks_limits` for sandboxes.
 pub(crate) fn remarks(
     plan: &Plan,
     lacks: impl Fn(&NodePlan, &Container) -> Vec<String>,
+    lacks_limits: &[&str],
 ) -> Vec<String> {
     let external = plan.nodes.iter().filter_map(|node| match &node.run {
         Run::External { addresses } => Some((&node.name, addresses)),
@@ -69,7 +76,10 @@ pub(crate) fn remarks(
             "`{name}` is external at `{at}`, which in a container is the container itself: give it an address that the gateway's container reaches"
         ))
     };
-    let left_out = plan.nodes.iter().filter_map(|node| left_out(node, &lacks));
+    let left_out = plan
+        .nodes
+        .iter()
+        .filter_map(|node| left_out(node, &lacks, lacks_limits));
     external.filter_map(remark).chain(left_out).collect()
 }
 
@@ -81,19 +91,40 @@ fn is_local(at: &&Address) -> bool {
         || server.is_some_and(|it| it.ip().is_loopback())
 }
 
-/// Options that `flow up` supports for the containers of a node, and an export does not.
+/// The keys of the limits of sandboxes.
+pub(crate) const LIMITS: [&str; 4] = ["memory", "cpus", "no_network", "read_only"];
+
+/// Those that a sandbox has.
+fn limits(sandbox: &Sandbox) -> impl Iterator<Item = &'static str> {
+    let has = [
+        sandbox.memory.is_some(),
+        sandbox.cpus.is_some(),
+        sandbox.no_network,
+        sandbox.read_only,
+    ];
+    let keys = LIMITS.into_iter().zip(has);
+    keys.filter(|(_, has)| *has).map(|(key, _)| key)
+}
+
+/// Options that `flow up` supports for the containers of a node, or for its processes, and an export does not.
 fn left_out(
     node: &NodePlan,
     lacks: impl Fn(&NodePlan, &Container) -> Vec<String>,
+    lacks_limits: &[&str],
 ) -> Option<String> {
-    let run = match &node.run {
-        Run::Local(run) if matches!(run.uses, Uses::Image(_)) => run,
-        Run::Local(_) | Run::External { .. } => return None,
+    let Run::Local(run) = &node.run else {
+        return None;
     };
-    let mut keys = lacks(node, &run.container);
-    if run.container.on_host_network {
-        keys.push("force_network_mode".to_owned());
+    let mut keys = Vec::new();
+    if matches!(run.uses, Uses::Image(_)) {
+        keys = lacks(node, &run.container);
+        if run.container.on_host_network {
+            keys.push("force_network_mode".to_owned());
+        }
     }
+    let limits = run.sandbox.iter().flat_map(limits);
+    let limits = limits.filter(|it| lacks_limits.contains(it));
+    keys.extend(limits.map(|it| format!("sandbox.{it}")));
     let keys: Vec<String> = keys.into_iter().map(|key| format!("`{key}`")).collect();
     (!keys.is_empty()).then(|| {
         format!(

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::render::argument;
+use crate::render::docker::as_it_is;
 use crate::render::parts::{Units, Workload};
 
 /// Which variable of the environment of Docker has the value of a unit's variable.
@@ -31,6 +33,15 @@ impl<'u> SecretReferences<'u> {
         Some(format!("${{{name}:?}}"))
     }
 
+    /// The arguments of a replica, with a reference in place of each secret.
+    pub(super) fn command(&self, unit: &Workload, replica: u16) -> Vec<String> {
+        let arguments = unit.arguments_of(replica).into_iter();
+        let reference = |variable: &str| self.get(unit, variable).unwrap_or_default();
+        arguments
+            .map(|argument| argument.render(as_it_is, reference))
+            .collect()
+    }
+
     /// Says once for each reference whose value it is. `remedy` says where Docker looks for it.
     pub(super) fn remarks(&self, remedy: impl Fn(&str) -> String) -> Vec<String> {
         let mut units: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -53,13 +64,12 @@ impl<'u> SecretReferences<'u> {
 fn secrets(unit: &Workload) -> impl Iterator<Item = (&str, &str, &str)> {
     let name = unit.name.as_str();
     unit.secrets()
-        .map(move |variable| (name, variable.as_str(), unit.env[variable].as_str()))
+        .map(move |(variable, value)| (name, variable, value.reveal().as_str()))
 }
 
 /// A variable's name with that of a unit before it.
 fn prefixed(unit: &str, variable: &str) -> String {
-    let unit = unit.to_ascii_uppercase();
-    let unit = unit.replace(|it: char| !it.is_ascii_alphanumeric(), "_");
+    let unit = argument::variable("", unit);
     // A name of a variable does not begin with a digit.
     let start = match unit.starts_with(|it: char| it.is_ascii_digit()) {
         true => "_",

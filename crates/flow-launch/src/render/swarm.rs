@@ -180,7 +180,7 @@ fn check_folders(wanted: &Swarm, units: &Units) -> Result<(), ExportError> {
 
 fn remarks(services: &Services<'_>, units: &Units) -> Vec<String> {
     let (plan, wanted) = (services.plan, services.wanted);
-    let mut remarks = placement::remarks(plan, |_, _| Vec::new());
+    let mut remarks = placement::remarks(plan, |_, _| Vec::new(), &placement::LIMITS);
     remarks.extend(services.secret_references.remarks(|name| {
         format!(
             "set the variable for `docker stack deploy`, or, if it can be read from a file, keep it in a secret of the \

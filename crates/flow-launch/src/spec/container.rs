@@ -8,6 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use flow_core::Secret;
 use flow_docker::{
     ContainerConfig, ContainerInfo, GpuRequest, ImageInfo, Mount, Network, PublishedPort, labels,
 };
@@ -52,8 +53,8 @@ pub(crate) struct ContainerInvocation {
     pub(crate) runtime_name: Option<String>,
     /// The arguments for its spans; empty if it exports none.
     pub(crate) telemetry: Vec<String>,
-    /// Arguments for an executor of Jina's.
-    jina_arguments: Vec<String>,
+    /// Arguments for an executor of Jina's, which may contain secrets.
+    jina_arguments: Secret<Vec<String>>,
     /// Options of the flow file that Jina's executors do not have.
     unknown_to_jina: Vec<&'static str>,
 }
@@ -120,7 +121,7 @@ impl ContainerInvocation {
             host: written.unwrap_or(Ipv4Addr::LOCALHOST.into()),
             runtime_name: None,
             telemetry: Vec::new(),
-            jina_arguments: Vec::new(),
+            jina_arguments: Secret::default(),
             unknown_to_jina: Vec::new(),
         }
     }
@@ -140,14 +141,16 @@ impl ContainerInvocation {
 
     /// Sets the arguments that an executor of Jina's gets from the flow file.
     pub(crate) fn set_jina_arguments(&mut self, run: &LocalRun) {
-        self.add_json("--uses-with", &run.with, run.with.is_empty());
+        let with = run.with.reveal();
+        self.add_json("--uses-with", with, with.is_empty());
         self.add_json("--uses-metas", &run.metas, run.metas.is_empty());
         self.add_json("--uses-requests", &run.requests, run.requests.is_empty());
         let batching = &run.batching;
         self.add_json("--uses-dynamic-batching", batching, batching.is_empty());
         if !run.exit_on_exceptions.is_empty() {
-            self.jina_arguments.push("--exit-on-exceptions".to_owned());
-            self.jina_arguments.extend(run.exit_on_exceptions.clone());
+            let key = "--exit-on-exceptions".to_owned();
+            let names = run.exit_on_exceptions.iter().cloned();
+            self.add_jina_arguments(std::iter::once(key).chain(names));
         }
         if run.workers != Workers::default() {
             self.unknown_to_jina.push("`workers` (write `replicas`)");
@@ -156,14 +159,19 @@ impl ContainerInvocation {
 
     /// Sets the number of the shard for an executor of Jina's.
     pub(crate) fn set_jina_shard(&mut self, shard: u16) {
-        self.jina_arguments
-            .extend(["--shard-id".to_owned(), shard.to_string()]);
+        self.add_jina_arguments(["--shard-id".to_owned(), shard.to_string()]);
+    }
+
+    fn add_jina_arguments(&mut self, more: impl IntoIterator<Item = String>) {
+        let mut arguments = std::mem::take(&mut self.jina_arguments).into_revealed();
+        arguments.extend(more);
+        self.jina_arguments = Secret::new(arguments);
     }
 
     fn add_json(&mut self, key: &str, value: &impl Serialize, is_empty: bool) {
         if !is_empty {
             let text = serde_json::to_string(value).expect("a map with text keys is always JSON");
-            self.jina_arguments.extend([key.to_owned(), text]);
+            self.add_jina_arguments([key.to_owned(), text]);
         }
     }
 
@@ -211,16 +219,18 @@ impl ContainerInvocation {
         };
         let unset = defaults.iter().filter(|(name, _)| !env.contains_key(*name));
         let unset = unset.map(|(name, value)| format!("{name}={value}"));
-        let written = env.iter().map(|(name, value)| format!("{name}={value}"));
+        let written = env
+            .revealed()
+            .map(|(name, value)| format!("{name}={value}"));
         ContainerConfig {
             image: self.image.clone(),
             platform: self.container.platform.clone(),
             entrypoint: self.container.entrypoint.clone(),
-            arguments: match kind {
+            arguments: Secret::new(match kind {
                 ImageKind::Flow => flow_command_line(arguments, at.name, ports),
                 ImageKind::Jina => self.jina_command_line(at.name, ports),
-            },
-            env: unset.chain(written).collect(),
+            }),
+            env: Secret::new(unset.chain(written).collect()),
             user: at.user.map(str::to_owned),
             mounts: self.mounts(),
             network: self.network(at.ports),
@@ -296,7 +306,7 @@ impl ContainerInvocation {
             let folder = folder.to_string_lossy().into_owned();
             all.extend(["--workspace".to_owned(), folder]);
         }
-        all.extend(self.jina_arguments.clone());
+        all.extend_from_slice(self.jina_arguments.reveal());
         all
     }
 

@@ -10,6 +10,7 @@ use flow_spec::{Env, Gateway, LocalRun, LogStyle, PythonSource, Telemetry, Uses}
 use crate::spec::container::ContainerInvocation;
 use crate::spec::environment::Inherited;
 use crate::spec::ports::Ports;
+use crate::spec::sandbox::SandboxInvocation;
 use crate::supervisor::backoff::RestartPolicy;
 
 /// Where executors listen unless the file says otherwise: only this machine can connect.
@@ -17,7 +18,7 @@ const HOST_DEFAULT: &str = "127.0.0.1";
 
 /// The option with what an executor is built with, and its value for standard input.
 const USES_WITH: &str = "--uses-with";
-const FROM_STDIN: &str = "@-";
+pub(crate) const OPTIONS_FROM_STDIN: &str = "@-";
 
 /// The programs of a flow.
 #[derive(Debug, Clone)]
@@ -65,6 +66,8 @@ pub(crate) struct Invocation {
     pub(crate) with: Option<Secret>,
     /// Advice for an error that the program does not exist.
     pub(crate) remedy: Option<String>,
+    /// The limits of a process of this machine.
+    pub(crate) sandbox: Option<SandboxInvocation>,
     /// The container that it runs in; the program is then the image's.
     pub(crate) container: Option<Box<ContainerInvocation>>,
 }
@@ -75,7 +78,7 @@ impl Invocation {
         let mut it = Self::around_shards(shared, run, &run.uses);
         match run.with_as_json() {
             Some(with) if it.container.is_none() => {
-                it.argument(USES_WITH, FROM_STDIN);
+                it.argument(USES_WITH, OPTIONS_FROM_STDIN);
                 it.with = Some(with);
             }
             Some(with) => it.argument(USES_WITH, with.reveal()),
@@ -88,11 +91,12 @@ impl Invocation {
         it
     }
 
-    /// A replica of a node that something else starts, which reads all its options from its arguments.
+    /// A replica of a node that something else starts, which does not write to its standard input: the caller replaces the
+    /// argument for that.
     pub(crate) fn exported_executor(shared: &SharedOptions, run: &LocalRun) -> Self {
         let mut it = Self::around_shards(shared, run, &run.uses);
-        if let Some(with) = run.with_as_json() {
-            it.argument(USES_WITH, with.reveal());
+        if !run.with.reveal().is_empty() {
+            it.argument(USES_WITH, OPTIONS_FROM_STDIN);
         }
         it.arguments.extend(run.arguments());
         it
@@ -116,6 +120,12 @@ impl Invocation {
             if let Some(folder) = &run.workspace {
                 it.argument("--workspace", folder.to_string_lossy());
             }
+            it.sandbox = run.sandbox.map(|limits| SandboxInvocation {
+                program: shared.programs.flow.clone(),
+                limits,
+                workspace: run.workspace.clone(),
+                log: log_format(run.log.unwrap_or(shared.log)),
+            });
         }
         it.add_shared(shared, run.log);
         it
@@ -207,6 +217,7 @@ impl Invocation {
             reads_stdin: false,
             with: None,
             remedy: None,
+            sandbox: None,
             container: None,
         }
     }
@@ -305,7 +316,7 @@ mod tests {
     fn local(uses: Uses) -> LocalRun {
         LocalRun {
             uses,
-            with: serde_json::Map::new(),
+            with: Secret::default(),
             metas: serde_json::Map::new(),
             requests: [].into_iter().collect(),
             shards: NonZeroU16::MIN,
@@ -318,6 +329,7 @@ mod tests {
             install_requirements: false,
             env: Env::new(),
             inherit_env: None,
+            sandbox: None,
             workspace: None,
             timeout_ready: None,
             host: None,
@@ -396,7 +408,7 @@ mod tests {
     #[test]
     fn the_child_gets_the_environment_of_the_file() {
         let mut run = local(named("echo"));
-        run.env.insert("A".to_owned(), "1".to_owned());
+        run.env.insert("A".to_owned(), Secret::new("1".to_owned()));
         assert_eq!(Invocation::executor(&shared(), &run).env, run.env);
     }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_core::NodeName;
+use flow_core::{NodeName, Secret};
 use flow_spec::{LocalRun, LogStyle, NodePlan, Plan, Run, Uses};
 
 use crate::spec::invocation::{Invocation, SharedOptions};
@@ -110,10 +110,7 @@ pub(crate) fn names(plan: &Plan, shared: &SharedOptions) -> Vec<(Arc<str>, Role)
 
 /// The devices that replicas take in turn; empty if they use the value as it is.
 fn devices(run: &LocalRun) -> Result<Vec<String>, DevicesError> {
-    let value = run
-        .env
-        .get(round_robin::VARIABLE)
-        .map_or("", String::as_str);
+    let value = run.env.reveal(round_robin::VARIABLE).unwrap_or_default();
     let devices = round_robin::devices(value, None)?;
     Ok(devices.unwrap_or_default())
 }
@@ -158,7 +155,10 @@ impl NodeProcesses<'_> {
             // The same for every shard, as in Jina.
             let device = &devices[usize::from(number) % devices.len()];
             let env = &mut spec.invocation.env;
-            env.insert(round_robin::VARIABLE.to_owned(), device.clone());
+            env.insert(
+                round_robin::VARIABLE.to_owned(),
+                Secret::new(device.clone()),
+            );
         }
         spec
     }

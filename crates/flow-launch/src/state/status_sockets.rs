@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 /// The folder of the sockets, in the state directory of a flow.
 const FOLDER: &str = "status";
 
-/// The socket of a process of the flow with the state directory `path`.
+/// The socket of a process of the flow with the state directory `path`, in a folder of its own: a sandboxed process may write
+/// there.
 #[must_use]
 pub fn status_socket(path: &Path, process: &str) -> PathBuf {
-    path.join(FOLDER).join(format!("{process}.sock"))
+    path.join(FOLDER).join(process).join("socket")
 }
 
 /// The sockets of one running flow.

@@ -378,6 +378,7 @@ pub(crate) fn supervisor(
         log_filters: None,
         status_sockets: None,
         listen_sockets: None,
+        sandbox_folders: None,
     };
     (Arc::new(Supervisor::new(plan, options)), receiver)
 }

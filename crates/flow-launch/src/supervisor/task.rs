@@ -32,6 +32,7 @@ use crate::process::ready::ReadyReport;
 use crate::spec::ports::Ports;
 use crate::spec::process_spec::ProcessSpec;
 use crate::state::listen_sockets::ListenSocket;
+use crate::state::sandbox_folders;
 use crate::supervisor::backoff::RestartBackoff;
 use crate::supervisor::liveness::{self, LivenessProbe};
 use crate::supervisor::placement_feed::PlacementFeed;
@@ -54,6 +55,8 @@ pub(crate) struct ProcessTask {
     pub(crate) ports: Ports,
     /// The socket at which it listens in each run. It is dropped before `status`, whose end says that nothing is left.
     pub(crate) listen_socket: Option<ListenSocket>,
+    /// The folder of a sandboxed process, which is removed with it.
+    pub(crate) sandbox_folder: Option<PathBuf>,
     pub(crate) shutdown: ShutdownSignals,
     pub(crate) status: watch::Sender<ProcessStatus>,
     pub(crate) sinks: LogSinks,
@@ -86,6 +89,13 @@ enum RunEnd {
 impl ProcessTask {
     /// Starts the process, and restarts it whenever it exits, until its shutdown.
     pub(crate) async fn run(mut self) {
+        self.keep_running().await;
+        if let Some(folder) = self.sandbox_folder.take() {
+            sandbox_folders::remove(folder).await;
+        }
+    }
+
+    async fn keep_running(&mut self) {
         let mut backoff = RestartBackoff::new(self.spec.restart_policy);
         let mut was_ready = false;
         loop {
@@ -139,6 +149,7 @@ impl ProcessTask {
             listen_socket: self.listen_socket.as_ref().map(|it| it.0.clone()),
             relay: OutputRelay::new(self.spec.name.clone(), self.sinks.clone()),
             filter_file: self.filter_file.clone(),
+            sandbox_folder: self.sandbox_folder.clone(),
             status_socket: self.status_socket.clone(),
             log_filter: self.log_filter.clone(),
         };

@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use flow_core::Secret;
+
 /// The default hub.
 const ENDPOINT: &str = "https://huggingface.co";
 
@@ -17,7 +19,7 @@ pub struct SourceEnvironment {
     /// URL of the hub.
     pub endpoint: String,
     /// Access token for the hub.
-    pub token: Option<String>,
+    pub token: Option<Secret>,
     /// File that may contain the token if `token` is not set.
     pub token_file: PathBuf,
     /// Whether nothing may be fetched.
@@ -47,7 +49,9 @@ impl SourceEnvironment {
                 || ENDPOINT.to_owned(),
                 |url| url.trim_end_matches('/').to_owned(),
             ),
-            token: set("HF_TOKEN").or_else(|| set("HUGGING_FACE_HUB_TOKEN")),
+            token: set("HF_TOKEN")
+                .or_else(|| set("HUGGING_FACE_HUB_TOKEN"))
+                .map(Secret::new),
             token_file: path("HF_TOKEN_PATH").unwrap_or_else(|| hub_home.join("token")),
             offline: set("HF_HUB_OFFLINE").is_some_and(|value| is_true(&value)),
             python: PathBuf::from("python3"),
@@ -127,7 +131,8 @@ mod tests {
     #[test]
     fn debug_output_omits_the_token() {
         let environment = from(&[("HF_TOKEN", "hf_secret")]);
-        assert_eq!(environment.token.as_deref(), Some("hf_secret"));
+        let token = environment.token.as_ref().unwrap();
+        assert_eq!(token.reveal(), "hf_secret");
         assert!(!format!("{environment:?}").contains("hf_secret"));
     }
 }

@@ -14,6 +14,7 @@ mod limits;
 use std::fs;
 use std::path::PathBuf;
 
+use flow_core::Secret;
 use hf_hub::api::RepoInfo;
 use hf_hub::{Cache, Repo, RepoType};
 
@@ -99,10 +100,12 @@ fn fetch_within(
 }
 
 /// The user's token for the hub.
-fn token(environment: &SourceEnvironment) -> Option<String> {
+fn token(environment: &SourceEnvironment) -> Option<Secret> {
     let from_file = || fs::read_to_string(&environment.token_file).ok();
-    let token = environment.token.clone().or_else(from_file)?;
-    Some(token.trim().to_owned()).filter(|token| !token.is_empty())
+    let own = environment.token.clone().map(Secret::into_revealed);
+    let token = own.or_else(from_file)?;
+    let token = Some(token.trim().to_owned()).filter(|token| !token.is_empty());
+    token.map(Secret::new)
 }
 
 /// The files to fetch. The weights come last, so that an unusable model does not cost a long download. Names that are no

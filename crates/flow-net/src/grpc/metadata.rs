@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use flow_core::{CallOptions, Deadline, Failure, Origin, Priority, TraceContext, check_priority};
+use flow_core::{
+    CallOptions, Deadline, Failure, Origin, Priority, Secret, TraceContext, check_priority,
+};
 use http::HeaderMap;
 use tonic::metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue};
 
@@ -32,16 +34,16 @@ pub const TIMING: &str = "flow-timing";
 const TRACESTATE_LEN_MAX: usize = 512;
 const BAGGAGE_LEN_MAX: usize = 8192;
 
-/// Entries that are sent with each call of a node.
+/// Entries that are sent with each call of a node. They may contain secrets.
 #[derive(Debug, Clone, Default)]
-pub struct Metadata(Vec<(MetadataKey<Ascii>, MetadataValue<Ascii>)>);
+pub struct Metadata(Secret<Vec<(MetadataKey<Ascii>, MetadataValue<Ascii>)>>);
 
 /// The text cannot be sent as gRPC metadata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{key}: {value}` is not valid gRPC metadata: use ASCII, with keys in lower case")]
+#[error("the entry `{key}` is not valid gRPC metadata: use ASCII, with keys in lower case")]
 pub struct BadMetadata {
+    /// The value is not kept: it may be a secret.
     key: String,
-    value: String,
 }
 
 impl Metadata {
@@ -59,20 +61,14 @@ impl Metadata {
     pub fn parse(entries: &[(String, String)]) -> Result<Self, BadMetadata> {
         let entry = |(key, value): &(String, String)| match (key.parse(), value.parse()) {
             (Ok(key), Ok(value)) => Ok((key, value)),
-            _ => Err(BadMetadata {
-                key: key.clone(),
-                value: value.clone(),
-            }),
+            _ => Err(BadMetadata { key: key.clone() }),
         };
-        entries
-            .iter()
-            .map(entry)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let entries: Result<_, _> = entries.iter().map(entry).collect();
+        entries.map(Secret::new).map(Self)
     }
 
     pub(crate) fn write(&self, to: &mut MetadataMap) {
-        for (key, value) in &self.0 {
+        for (key, value) in self.0.reveal() {
             to.insert(key.clone(), value.clone());
         }
     }
@@ -280,7 +276,7 @@ mod tests {
         let error = Metadata::parse(&entry("Über", "x")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`Über: x` is not valid gRPC metadata: use ASCII, with keys in lower case"
+            "the entry `Über` is not valid gRPC metadata: use ASCII, with keys in lower case"
         );
     }
 }

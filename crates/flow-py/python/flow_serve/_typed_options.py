@@ -45,6 +45,7 @@ class InheritedOptions(TypedDict, total=False):
     external: bool | None
     host: Texts | None
     inherit_env: Any
+    sandbox: Values | None
     timeout_ready: NumberOrText | None
     timeout_send: NumberOrText | None
     retries: int | None

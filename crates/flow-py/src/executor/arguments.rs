@@ -154,7 +154,7 @@ pub(crate) fn read_config<'py>(py: Python<'py>, path: &str) -> PyResult<Bound<'p
     dict.set_item("py_modules", config.py_modules)?;
     dict.set_item("workspace", config.workspace)?;
     for (name, map) in [
-        ("with", config.with),
+        ("with", config.with.into_revealed()),
         ("metas", config.metas),
         ("requests", config.requests),
         ("dynamic_batching", config.batching),

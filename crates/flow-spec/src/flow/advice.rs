@@ -180,7 +180,7 @@ fn work(node: &FlowNode) -> Option<Work<'_>> {
     }
     Some((
         &run.uses,
-        run.with.get("access_paths").map(Value::to_string),
+        run.with.reveal().get("access_paths").map(Value::to_string),
     ))
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flow_core::Secret;
 use flow_core::query::Query;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,8 @@ pub struct Calls {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hedge: Option<Hedge>,
     /// gRPC metadata of each call, in this order.
-    pub metadata: Vec<(String, String)>,
+    #[serde(serialize_with = "Secret::serialize_revealed")]
+    pub metadata: Secret<Vec<(String, String)>>,
     /// Which shards receive a request, if there are several.
     pub polling: Polling,
     /// Several inputs of the node, or replies of its shards, are merged into one array of documents; otherwise
@@ -49,7 +51,7 @@ impl Default for Calls {
             idempotent: false,
             slow_start: Duration::ZERO,
             hedge: None,
-            metadata: Vec::new(),
+            metadata: Secret::default(),
             polling: Polling::default(),
             reduce: true,
             when: None,

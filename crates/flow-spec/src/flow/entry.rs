@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::spec::{ExecutorSpec, FlowSpec, InheritedSpec};
 
 /// Turns an entry of `executors` into a node. The parts of a node are in modules of their own: `calls.rs`,
-/// `local_run.rs`, `container.rs`, `monitoring.rs`, `external.rs` and `program.rs`.
+/// `local_run.rs`, `sandbox.rs`, `container.rs`, `monitoring.rs`, `external.rs` and `program.rs`.
 #[derive(Clone)]
 pub(super) struct EntryChecker<'s> {
     pub(super) entry: &'s ExecutorSpec,

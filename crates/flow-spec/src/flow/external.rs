@@ -16,6 +16,7 @@ impl EntryChecker<'_> {
     /// The addresses of an external executor.
     pub(super) fn external(&self, diagnostics: &mut Diagnostics) -> Vec<Address> {
         self.warn_of_process_options(diagnostics);
+        self.refuse_sandbox(diagnostics);
         self.addresses(diagnostics)
     }
 

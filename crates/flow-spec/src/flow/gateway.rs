@@ -57,6 +57,7 @@ pub struct Gateway {
     #[serde(default, skip_serializing_if = "GatewayLimits::are_default")]
     pub limits: GatewayLimits,
     /// Environment variables of its process.
+    #[serde(serialize_with = "Env::serialize_revealed")]
     pub env: Env,
     /// The format of its log; `None` means that of `flow up`.
     pub log: Option<LogStyle>,

@@ -20,7 +20,7 @@ use crate::keys::{INHERITED, Key};
 use crate::spec::hub::{HUB_VARIABLE, Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
 use crate::values::{
-    BatchingRule, ConnectMethod, Env, InheritEnv, LogStyle, PythonSource, Uses, Workers,
+    BatchingRule, ConnectMethod, Env, InheritEnv, LogStyle, PythonSource, Sandbox, Uses, Workers,
 };
 
 /// How long a process may take to be ready if the file does not say, as in Jina: a model may have to be
@@ -33,7 +33,8 @@ pub struct LocalRun {
     /// The program.
     pub uses: Uses,
     /// What the executor is built with (`uses_with`).
-    pub with: Map<String, Value>,
+    #[serde(serialize_with = "Secret::serialize_revealed")]
+    pub with: Secret<Map<String, Value>>,
     /// Overrides of the executor's own `metas`.
     pub metas: Map<String, Value>,
     /// Endpoint → name of the executor's method, where it differs from the executor's own binding.
@@ -56,10 +57,14 @@ pub struct LocalRun {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub install_requirements: bool,
     /// Environment variables of each process.
+    #[serde(serialize_with = "Env::serialize_revealed")]
     pub env: Env,
     /// What each process inherits of the environment of `flow up`; `None` means the default of its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherit_env: Option<InheritEnv>,
+    /// The limits that the kernel enforces on each process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
     /// Folder for the executor's files.
     pub workspace: Option<PathBuf>,
     /// Maximum time until a replica is ready; `None` sets no limit.
@@ -85,8 +90,9 @@ impl LocalRun {
     /// What the executor is built with, as JSON; `None` if that is nothing.
     #[must_use]
     pub fn with_as_json(&self) -> Option<Secret> {
-        let text = || Value::from(self.with.clone()).to_string();
-        (!self.with.is_empty()).then(|| Secret::new(text()))
+        let with = self.with.reveal();
+        let text = || Value::from(with.clone()).to_string();
+        (!with.is_empty()).then(|| Secret::new(text()))
     }
 
     /// Arguments that tell an executor's process its options, except `uses_with`, which may contain secrets. An argument
@@ -136,7 +142,8 @@ impl ExecutorConfig {
     /// Makes this the executor of `run`. Options of the flow win over those of the config, key by key.
     pub fn overlay(self, run: &mut LocalRun) {
         run.uses = self.uses();
-        run.with = merged(self.with, std::mem::take(&mut run.with));
+        let own = std::mem::take(&mut run.with).into_revealed();
+        run.with = Secret::new(merged(self.with.into_revealed(), own));
         let of_metas = workspace_of(&self.metas);
         run.metas = merged(self.metas, std::mem::take(&mut run.metas));
         run.requests = merged(self.requests, std::mem::take(&mut run.requests));
@@ -186,6 +193,7 @@ impl EntryChecker<'_> {
             install_requirements: is_set(&options.install_requirements),
             env: env([&self.spec.options.env, &self.entry.inherited.options.env]),
             inherit_env: value(&options.inherit_env),
+            sandbox: self.sandbox(),
             workspace: (value(&options.workspace).map(PathBuf::from))
                 .or_else(|| workspace_of(&or_default(&options.uses_metas))),
             timeout_ready: value(&options.timeout_ready).unwrap_or(Some(TIMEOUT_READY)),
@@ -201,6 +209,7 @@ impl EntryChecker<'_> {
             ),
         };
         self.set_program(&mut run, diagnostics);
+        self.check_sandbox(&run, diagnostics);
         run
     }
 

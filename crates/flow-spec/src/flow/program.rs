@@ -43,13 +43,13 @@ impl EntryChecker<'_> {
         let mut options = Layers::new(span);
         if let Some(with) = &self.entry.options.uses_with {
             options.whole = &with.span;
-            options.add(&with.value.values, &with.value.spans);
+            options.add(with.value.values.reveal(), &with.value.spans);
         }
         match written.map(|written| &written.value) {
             // Its image is looked for when it is pulled.
             Some(Program::Hub(_)) => return,
             Some(Program::Config(config)) => {
-                options.add(&config.config.with, &config.with_spans);
+                options.add(config.config.with.reveal(), &config.with_spans);
             }
             Some(Program::Named(Uses::Named(name))) => {
                 self.warn_of_namesake(name, span, diagnostics)
@@ -150,7 +150,8 @@ impl EntryChecker<'_> {
         }
         let mut named = named.clone();
         named.span = &config.jtype;
-        named.options.add(&config.config.with, &config.with_spans);
+        let with = config.config.with.reveal();
+        named.options.add(with, &config.with_spans);
         let mut executor = self.check_found(found, &named, diagnostics)?;
         executor.requests.clone_from(&config.config.requests);
         Some(executor)

@@ -63,6 +63,12 @@ pub(crate) enum Shape {
     Requests,
     /// Endpoint or method → how requests share calls.
     Batching,
+    /// A number of bytes, or a number with a unit.
+    Bytes,
+    /// A number of processors.
+    Cpus,
+    /// Limits of an executor's processes.
+    Sandbox,
     /// `ANY`, `ALL`, or endpoint → one of them.
     Polling,
     /// A condition on documents.

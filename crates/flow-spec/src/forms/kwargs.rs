@@ -275,7 +275,7 @@ fn texts(node: &YamlNode, diagnostics: &mut Diagnostics) -> Vec<String> {
 }
 
 /// `512m`: bytes, with Docker's units. -1 is what it means there: no limit.
-fn bytes(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<i64> {
+pub(super) fn bytes(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<i64> {
     const WANTED: &str = "bytes, as a number or with a unit (`512m`, `2g`)";
     if let Some(number) = integer(node).filter(|it| *it >= -1) {
         return Some(number);

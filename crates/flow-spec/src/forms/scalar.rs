@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::str::FromStr;
 
-use flow_core::{Endpoint, NodeName, closest};
+use flow_core::{Endpoint, NodeName, Secret, closest};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
@@ -379,7 +379,7 @@ pub(crate) fn object(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<M
 
 /// Any mapping, and where each of its keys is written.
 fn arguments(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Arguments> {
-    let values = object(node, diagnostics)?;
+    let values = Secret::new(object(node, diagnostics)?);
     let node = mapping(node, diagnostics)?;
     let spans = match &node.content {
         YamlContent::Mapping(entries) => entries.iter().map(argument_span).collect(),

@@ -1,5 +1,7 @@
 //! Mappings of single values: environments and gRPC metadata.
 
+use flow_core::Secret;
+
 use super::form::{Shape, ValueForm};
 use super::scalar::{entries, flag, list, loose_text, reject, text};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
@@ -9,7 +11,7 @@ use crate::yaml::{Resolved, YamlContent, YamlEntry, YamlNode};
 pub(crate) const ENV: ValueForm<Env> = ValueForm::new(Shape::Values, env);
 pub(crate) const INHERIT_ENV: ValueForm<InheritEnv> = ValueForm::new(Shape::Variables, inherit_env);
 pub(crate) const MODELS: ValueForm<ModelNames> = ValueForm::new(Shape::Values, models);
-pub(crate) const METADATA: ValueForm<Vec<(String, String)>> =
+pub(crate) const METADATA: ValueForm<Secret<Vec<(String, String)>>> =
     ValueForm::new(Shape::Values, metadata);
 
 fn env(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Env> {
@@ -91,14 +93,15 @@ fn model(entry: &YamlEntry, diagnostics: &mut Diagnostics) -> Option<(String, Sp
 }
 
 /// gRPC metadata: lower-case names and printable ASCII, or a call would fail with it.
-fn metadata(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<(String, String)>> {
+fn metadata(
+    node: &YamlNode,
+    diagnostics: &mut Diagnostics,
+) -> Option<Secret<Vec<(String, String)>>> {
     let entries = entries(node, diagnostics)?;
-    Some(
-        entries
-            .iter()
-            .filter_map(|entry| metadata_entry(entry, diagnostics))
-            .collect(),
-    )
+    let read = entries
+        .iter()
+        .filter_map(|entry| metadata_entry(entry, diagnostics));
+    Some(Secret::new(read.collect()))
 }
 
 fn metadata_entry(entry: &YamlEntry, diagnostics: &mut Diagnostics) -> Option<(String, String)> {

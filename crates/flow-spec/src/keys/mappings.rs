@@ -15,6 +15,7 @@ use super::tables::flow::{FLOW_UNSUPPORTED, FlowOptions};
 use super::tables::gateway::{GATEWAY_CONTAINER, GATEWAY_UNSUPPORTED, GatewayOptions};
 use super::tables::log::LogOptions;
 use super::tables::monitoring::{MonitoringOptions, TelemetryOptions};
+use super::tables::sandbox::{SANDBOX_MAPPING, SandboxOptions};
 use super::tables::top::{TOP_UNSUPPORTED, TopOptions};
 use super::tables::{ELSEWHERE, HTTP, INTERNAL, JINA2};
 use crate::diagnostics::{Diagnostics, Problem, UnknownKey};
@@ -121,7 +122,7 @@ pub(crate) static DEPLOYMENT_OPTIONS: Mapping = Mapping {
 };
 
 /// All mappings, by the names that they have in the schema.
-pub(super) static MAPPINGS: [(&str, &Mapping); 9] = [
+pub(super) static MAPPINGS: [(&str, &Mapping); 10] = [
     ("flow", &TOP_MAPPING),
     ("with", &WITH_MAPPING),
     ("gateway", &GATEWAY_MAPPING),
@@ -131,6 +132,7 @@ pub(super) static MAPPINGS: [(&str, &Mapping); 9] = [
     ("deployment_with", &DEPLOYMENT_OPTIONS),
     ("executor_config", &CONFIG_MAPPING),
     ("batching_rule", &BATCHING_MAPPING),
+    ("sandbox", &SANDBOX_MAPPING),
 ];
 
 /// One part of the reference page: keys that belong together.
@@ -209,6 +211,13 @@ pub(super) const PARTS: &[Part] = &[
         path: "uses_dynamic_batching./endpoint",
         about: "`uses_dynamic_batching` maps an endpoint, or a method, to a mapping with these keys.",
         tables: &[BatchingOptions::KEYS, BATCHING_UNSUPPORTED],
+    },
+    Part {
+        title: "The sandbox of an executor",
+        path: "executors[].sandbox",
+        about: "`sandbox` of an executor is a mapping with these keys. [Security](security.md#the-sandbox-of-an-executor) says \
+            what each of them protects from.",
+        tables: &[SandboxOptions::KEYS],
     },
     Part {
         title: "Deployments",

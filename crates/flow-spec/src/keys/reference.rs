@@ -149,6 +149,9 @@ fn value(shape: Shape) -> String {
         Shape::Values => "a mapping of names to single values",
         Shape::Requests => "a mapping of endpoints to methods",
         Shape::Batching => "a mapping of endpoints or methods to rules, or its JSON as a text",
+        Shape::Bytes => "a number of bytes, or a number with a unit (`512MiB`, `2GiB`)",
+        Shape::Cpus => "a number, at least 0.01",
+        Shape::Sandbox => "a mapping of limits, or its JSON as a text",
         Shape::Polling => {
             "`ANY`, `ALL`, or a mapping of endpoints to one of them, where `*` means all others"
         }

@@ -192,6 +192,9 @@ fn form(shape: Shape) -> Value {
         Shape::Batching => or_json_text(json!({
             "type": "object", "additionalProperties": refer("batching_rule"),
         })),
+        Shape::Bytes => json!({"anyOf": [{"type": "integer", "minimum": 1}, text]}),
+        Shape::Cpus => json!({"anyOf": [{"type": "number", "minimum": 0.01}, text]}),
+        Shape::Sandbox => or_json_text(refer("sandbox")),
         Shape::Polling => or_json_text(polling()),
         Shape::Query => or_json_text(refer("query")),
         Shape::Gpus => json!({"anyOf": [text, {"type": "integer", "minimum": 1}]}),

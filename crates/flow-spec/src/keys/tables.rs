@@ -13,6 +13,7 @@ pub(crate) mod flow;
 pub(crate) mod gateway;
 pub(crate) mod log;
 pub(crate) mod monitoring;
+pub(crate) mod sandbox;
 pub(crate) mod top;
 mod unsupported;
 

@@ -1,10 +1,13 @@
 //! A plan with the addresses of all replicas: all that a gateway needs to start.
 
+use flow_core::{NodeName, Secret};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::address::Address;
 use super::{NodeIdx, NodePlan, Plan};
 use crate::flow::Run;
+use crate::values::Env;
 
 /// A plan with addresses. The launcher hands it to the gateway process as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +47,27 @@ impl NodeAddresses {
     }
 }
 
+/// The environment of a gateway lacks a variable that its placement names.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the variable `{variable}`, with the metadata `{key}` for calls of `{node}`, is not set: set it in the environment of the gateway"
+)]
+pub struct UnsetVariable {
+    variable: String,
+    key: String,
+    node: NodeName,
+}
+
+const REFERENCE_START: &str = "${{ ENV.";
+const REFERENCE_END: &str = " }}";
+
+/// What stands in a placement for a secret of gRPC metadata that is in a variable of the gateway's environment. A flow file uses
+/// the same words, and a placement that is made from one has the value in their place.
+#[must_use]
+pub fn metadata_reference(variable: &str) -> String {
+    format!("{REFERENCE_START}{variable}{REFERENCE_END}")
+}
+
 impl Placement {
     /// Adds addresses to a plan: those of the file for external nodes, and those of `local` for the others.
     pub fn new(plan: Plan, mut local: impl FnMut(NodeIdx) -> NodeAddresses) -> Self {
@@ -53,6 +77,47 @@ impl Placement {
         };
         let addresses = plan.nodes().map(addresses).collect();
         Self { plan, addresses }
+    }
+
+    /// The placement for the gateway, which does not need to know the variables of executors and the values of their options.
+    #[must_use]
+    pub fn for_gateway(&self) -> Self {
+        let mut placement = self.clone();
+        for node in &mut placement.plan.nodes {
+            if let Run::Local(run) = &mut node.run {
+                run.env = Env::new();
+                let keys = run.with.reveal().keys().cloned();
+                run.with = Secret::new(keys.map(|key| (key, Value::Null)).collect());
+            }
+        }
+        placement
+    }
+
+    /// Replaces what [`metadata_reference`] made by the values of the variables.
+    ///
+    /// # Errors
+    ///
+    /// If a variable is not set.
+    pub fn resolve_metadata(
+        &mut self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<(), UnsetVariable> {
+        for node in &mut self.plan.nodes {
+            let mut entries = std::mem::take(&mut node.calls.metadata).into_revealed();
+            for (key, value) in &mut entries {
+                let name = value.strip_prefix(REFERENCE_START);
+                let Some(name) = name.and_then(|it| it.strip_suffix(REFERENCE_END)) else {
+                    continue;
+                };
+                *value = variable(name).ok_or_else(|| UnsetVariable {
+                    variable: name.to_owned(),
+                    key: key.clone(),
+                    node: node.name.clone(),
+                })?;
+            }
+            node.calls.metadata = Secret::new(entries);
+        }
+        Ok(())
     }
 
     /// The addresses of a node.

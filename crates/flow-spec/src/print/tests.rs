@@ -97,6 +97,9 @@ fn of_shape(shape: Shape) -> BoxedStrategy<Value> {
             let polls = one_of(&[json!("ANY"), json!("all")]);
             prop_oneof![polls.clone(), mapping("/[a-z]{1,6}", polls)].boxed()
         }
+        Shape::Bytes => one_of(&[json!("512MiB"), json!("2g"), json!(1_u64 << 30)]),
+        Shape::Cpus => one_of(&[json!(2), json!(1.5), json!("0.25")]),
+        Shape::Sandbox => sandbox(),
         Shape::Query => one_of(&[
             json!({}),
             json!({"tags__a": {"$eq": 1}}),
@@ -132,6 +135,14 @@ fn of_shape(shape: Shape) -> BoxedStrategy<Value> {
             panic!("{shape:?} is not an option")
         }
     }
+}
+
+fn sandbox() -> BoxedStrategy<Value> {
+    one_of(&[
+        json!({}),
+        json!({"memory": "2GiB", "cpus": 1.5}),
+        json!({"no_network": true, "read_only": "true"}),
+    ])
 }
 
 /// The route of an exposed endpoint.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use flow_core::Secret;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
@@ -26,7 +27,7 @@ pub struct ExecutorConfig {
     /// The executor, by the name of its type.
     pub jtype: String,
     /// What it is built with; a flow's `uses_with` overrides it, key by key.
-    pub with: Map<String, Value>,
+    pub with: Secret<Map<String, Value>>,
     /// Name, description and the like.
     pub metas: Map<String, Value>,
     /// Endpoint → name of the method.

@@ -3,6 +3,7 @@
 //! It may have keys that only Jina knows, and names what does not exist here. So nothing is checked but that it is YAML:
 //! the executor's own process says what it cannot use.
 
+use flow_core::Secret;
 use serde_json::{Map, Value};
 
 use crate::context::TextFile;
@@ -20,7 +21,7 @@ pub struct PythonConfig {
     /// The files and modules to import.
     pub py_modules: Vec<String>,
     /// What it is built with.
-    pub with: Map<String, Value>,
+    pub with: Secret<Map<String, Value>>,
     /// Name, description and the like.
     pub metas: Map<String, Value>,
     /// Endpoint → name of the method.
@@ -60,7 +61,7 @@ impl PythonConfig {
         Self {
             jtype: jtype.or_else(|| root.tag.clone()).unwrap_or_default(),
             py_modules: py_modules(root),
-            with: object(CONFIG.with.name()),
+            with: Secret::new(object(CONFIG.with.name())),
             requests: object(CONFIG.requests.name()),
             batching: object("dynamic_batching"),
             metas,
@@ -109,7 +110,10 @@ mod tests {
             ("Mine", Some("w"))
         );
         assert_eq!(config.py_modules, ["a.py", "b.py"]);
-        assert_eq!(Value::from(config.with), json!({"device": "cuda", "k": 3}));
+        assert_eq!(
+            Value::from(config.with.into_revealed()),
+            json!({"device": "cuda", "k": 3})
+        );
         assert_eq!(Value::from(config.requests), json!({"/x": "foo"}));
         assert_eq!(
             Value::from(config.batching),

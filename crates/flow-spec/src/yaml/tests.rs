@@ -246,4 +246,19 @@ fn what_may_be_a_secret_is_not_described() {
     let item = root.get("A_TOKEN").unwrap().children().next().unwrap();
     assert!(!item.described().contains("hunter2"));
     assert_eq!(described("key_count"), "`3`");
+    let text = "{executors: [{name: a_key, replicas: x, uses_with: hunter2}], token: {a: {b: hunter2}}, url: 'redis://u:hunter2@h'}";
+    let root = parse(text).unwrap();
+    let mut all = Vec::new();
+    root.for_each_below(&mut |node| all.push(node.described()));
+    let all = all.join(", ");
+    assert!(!all.contains("hunter2"), "{all}");
+    assert!(all.contains("the text `x`"), "{all}");
+}
+
+#[test]
+fn what_may_be_a_secret_is_hidden_in_debug_output() {
+    let text = "{api_key: hunter2, with: {url: hunter2}, env: {A: hunter2}, list: [{A_TOKEN: [hunter2]}], name: x}";
+    let shown = format!("{:?}", parse(text).unwrap());
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("\"x\""), "{shown}");
 }

@@ -4,8 +4,9 @@
 //! in the tree twice.
 
 use std::collections::HashMap;
+use std::fmt;
 
-use flow_core::{NodeName, is_secret_name};
+use flow_core::{NodeName, has_password, is_secret_name};
 use serde_json::{Map, Value};
 
 use super::scalar::{Resolved, Scalar};
@@ -32,12 +33,23 @@ pub(crate) enum YamlContent {
     Mapping(Vec<YamlEntry>),
 }
 
-/// A key and its value. The key's span has the same path as the value's.
-#[derive(Debug, Clone, PartialEq)]
+/// A key and its value. The key's span has the same path as the value's. `Debug` hides a value that may be a secret.
+#[derive(Clone, PartialEq)]
 pub(crate) struct YamlEntry {
     pub(crate) key: String,
     pub(crate) span: SourceSpan,
     pub(crate) value: YamlNode,
+}
+
+impl fmt::Debug for YamlEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut entry = f.debug_struct("YamlEntry");
+        entry.field("key", &self.key);
+        if is_secret_name(&self.key) || HOLD_SECRETS.contains(&self.key.as_str()) {
+            return entry.finish_non_exhaustive();
+        }
+        entry.field("value", &self.value).finish()
+    }
 }
 
 impl YamlNode {
@@ -110,7 +122,7 @@ impl YamlNode {
     /// shown.
     pub(crate) fn described(&self) -> String {
         match &self.content {
-            YamlContent::Scalar(_) if self.may_be_secret() => {
+            YamlContent::Scalar(scalar) if self.may_be_secret(&scalar.text) => {
                 "something else, which is not shown because it may be a secret".to_owned()
             }
             YamlContent::Scalar(scalar) => scalar.described(),
@@ -119,10 +131,16 @@ impl YamlNode {
         }
     }
 
-    /// Whether the key of this value, or of the list that it is in, is the name of a secret.
-    fn may_be_secret(&self) -> bool {
-        let key = self.span.path.rsplit('.').next().unwrap_or_default();
-        is_secret_name(key.split('[').next().unwrap_or_default())
+    /// Whether this text is a URL with a password, or its key, or one above it, is the name of a secret, or it is written where
+    /// a mapping belongs that may hold secrets.
+    fn may_be_secret(&self, text: &str) -> bool {
+        let keys = self.span.path.split('.');
+        let keys = keys.map(|key| key.split('[').next().unwrap_or_default());
+        let own = keys.clone().next_back().unwrap_or_default();
+        // The name of an executor is no key.
+        let is_executor = keys.clone().next() == Some(EXECUTORS);
+        let mut keys = keys.skip(if is_executor { 2 } else { 0 });
+        has_password(text) || HOLD_SECRETS.contains(&own) || keys.any(is_secret_name)
     }
 
     /// Bytes of the keys, texts and tags of this node and of everything below it.
@@ -260,3 +278,9 @@ fn item_path_len_max(item: &YamlNode) -> usize {
 
 /// The key that names an item of a list.
 const NAME: &str = "name";
+
+/// The key of the list whose items are named.
+const EXECUTORS: &str = "executors";
+
+/// Keys of mappings whose values may be secrets.
+const HOLD_SECRETS: &[&str] = &["uses_with", "with", "env", "grpc_metadata"];

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use flow_spec::{Address, LoadError, NodeAddresses, Placement, Plan, TextFile, Variables, load};
+use flow_spec::{
+    Address, LoadError, NodeAddresses, Placement, Plan, Secret, TextFile, Variables, load,
+    metadata_reference,
+};
 
 fn load_text(text: &str) -> Result<flow_spec::Checked, LoadError> {
     load(
@@ -99,6 +102,51 @@ executors:
         placement.addresses(node("b")).shards,
         [[Address::new("h", 1), Address::new("k", 2)]]
     );
+}
+
+fn placement_with_secrets(metadata: &str) -> Placement {
+    let text = format!(
+        "jtype: Flow
+executors:
+  - {{name: a, uses: echo, uses_with: {{x: hunter2}}, env: {{A: hunter2}}}}
+  - {{name: b, external: true, host: 'h:1', grpc_metadata: {{authorization: '{metadata}', n: 1}}}}
+"
+    );
+    let plan = Plan::from(load_text(&text).unwrap().flow);
+    Placement::new(plan, |_| NodeAddresses::default())
+}
+
+#[test]
+fn the_gateway_gets_no_options_and_variables_of_executors() {
+    let placement = placement_with_secrets("none");
+    assert!(!format!("{placement:?}").contains("hunter2"));
+    assert!(
+        serde_json::to_string(&placement)
+            .unwrap()
+            .contains("hunter2")
+    );
+    let json = serde_json::to_string(&placement.for_gateway()).unwrap();
+    assert!(!json.contains("hunter2"), "{json}");
+    assert!(json.contains(r#""with":{"x":null}"#), "{json}");
+}
+
+#[test]
+fn a_variable_may_stand_for_a_value_of_metadata() {
+    let mut placement = placement_with_secrets("none");
+    let node = &mut placement.plan.nodes[1];
+    let reference = metadata_reference("B_AUTHORIZATION");
+    let entries = [("authorization", reference.as_str()), ("n", "1")];
+    let entries = entries.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    node.calls.metadata = Secret::new(entries.to_vec());
+    let error = placement.clone().resolve_metadata(|_| None).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the variable `B_AUTHORIZATION`, with the metadata `authorization` for calls of `b`, is not set: set it in the \
+         environment of the gateway"
+    );
+    let variable = |name: &str| (name == "B_AUTHORIZATION").then(|| "Bearer x".to_owned());
+    placement.resolve_metadata(variable).unwrap();
+    assert_eq!(placement, placement_with_secrets("Bearer x"));
 }
 
 #[test]

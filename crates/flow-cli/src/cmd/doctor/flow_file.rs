@@ -106,7 +106,7 @@ fn runs(plan: &Plan) -> Vec<(&str, &LocalRun)> {
 
 fn needs(runs: &[(&str, &LocalRun)]) -> Needs {
     let is_on_gpu = |run: &LocalRun| {
-        let device = run.with.get("device").and_then(Value::as_str);
+        let device = run.with.reveal().get("device").and_then(Value::as_str);
         device.is_some_and(|it| it.starts_with("cuda"))
     };
     Needs {
@@ -228,7 +228,11 @@ fn of_python(name: &str, run: &LocalRun, shell: &Shell) -> Option<Finding> {
 
 /// The variables that an executor will have.
 fn variables<'v>(env: &'v Env, shell: &'v Shell) -> impl Fn(&str) -> Option<String> + 'v {
-    |name| env.get(name).cloned().or_else(|| shell.variable(name))
+    |name| {
+        env.reveal(name)
+            .map(str::to_owned)
+            .or_else(|| shell.variable(name))
+    }
 }
 
 /// The model of a built-in encoder.
@@ -236,7 +240,7 @@ fn of_model(name: &str, run: &LocalRun, shell: &Shell) -> Option<Finding> {
     if run.uses != Uses::Named(ENCODER.to_owned()) {
         return None;
     }
-    let text = |key: &str| run.with.get(key).and_then(Value::as_str);
+    let text = |key: &str| run.with.reveal().get(key).and_then(Value::as_str);
     let model = text("model").unwrap_or(DEFAULT_MODEL);
     let environment = SourceEnvironment::from_variables(variables(&run.env, shell));
     let subject = format!("model of `{name}`");

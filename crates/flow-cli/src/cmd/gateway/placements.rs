@@ -16,6 +16,7 @@ use futures_util::stream::FuturesOrdered;
 use tokio::sync::mpsc;
 
 use crate::exit::BadUsage;
+use crate::shell::Shell;
 
 /// Maximum number of lines that wait. The launcher waits for answers.
 const LINES_MAX: usize = 4;
@@ -41,7 +42,8 @@ impl PlacementSource {
     }
 
     /// The first placement. Standard input may stay empty while executors load their models.
-    pub(super) async fn first(&mut self) -> anyhow::Result<Placement> {
+    /// Those of exports name variables in place of secrets.
+    pub(super) async fn first(&mut self, shell: &Shell) -> anyhow::Result<Placement> {
         let text = match self {
             Self::Given(text) => std::mem::take(text),
             Self::File(path) => std::fs::read_to_string(&path)
@@ -52,7 +54,11 @@ impl PlacementSource {
                 .context("standard input ended without a placement")?
                 .context("cannot read standard input")?,
         };
-        parse(&text)
+        let mut placement = parse(&text)?;
+        placement
+            .resolve_metadata(|name| shell.variable(name))
+            .map_err(|error| BadUsage(error.to_string()))?;
+        Ok(placement)
     }
 
     /// Gives the gateway each further placement, and reports when those before it are no longer in use. Never ends.

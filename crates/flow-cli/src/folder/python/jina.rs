@@ -198,7 +198,7 @@ fn arguments(config: &Path, args: &ExecutorArgs, addresses: Addresses) -> Vec<St
     add("--name", std::slice::from_ref(name));
     add("--host", std::slice::from_ref(&args.host));
     add("--port", &[addresses.serving.port().to_string()]);
-    add("--uses-with", &args.uses_with);
+    add("--uses-with", &args.revealed_uses_with());
     add("--uses-metas", &args.uses_metas);
     add("--uses-requests", &args.uses_requests);
     add("--uses-dynamic-batching", &args.uses_dynamic_batching);

@@ -94,7 +94,7 @@ fn of_run(run: &LocalRun) -> Vec<(&'static str, String)> {
         ("uses", Some(program(&run.uses))),
         (
             "uses_with",
-            names(run.with.keys().map(String::as_str).collect()),
+            names(run.with.reveal().keys().map(String::as_str).collect()),
         ),
         ("shards", several(run.shards.get())),
         ("replicas", several(run.replicas.get())),

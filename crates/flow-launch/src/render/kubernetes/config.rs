@@ -26,10 +26,8 @@ impl Flow<'_> {
 
     /// The variables of a unit, if it has any.
     pub(super) fn env(&self, unit: &Workload) -> Option<ConfigMap> {
-        let env = unit
-            .env
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()));
+        let env = unit.env.revealed();
+        let env = env.map(|(key, value)| (key.to_owned(), value.to_owned()));
         (!unit.env.is_empty()).then(|| ConfigMap {
             metadata: self.meta(unit, &env_name(unit)),
             data: Some(env.collect()),
@@ -48,10 +46,7 @@ pub(super) fn env_name(unit: &Workload) -> String {
 
 /// A hash of the configuration, so that a change of it alone replaces the pods.
 pub(super) fn fingerprint(unit: &Workload, config: &str) -> String {
-    let env = unit
-        .env
-        .iter()
-        .flat_map(|(key, value)| [key.as_str(), value.as_str()]);
+    let env = unit.env.revealed().flat_map(|(key, value)| [key, value]);
     fingerprint::of(env.chain([config]))
 }
 
@@ -63,8 +58,8 @@ pub(super) fn assigned_secrets(
     let mut assigned: Vec<(String, SecretVariable)> = Vec::new();
     for unit in units.executors().chain([&units.gateway]) {
         let own = key(unit);
-        for variable in unit.secrets() {
-            let has_name = |it: &SecretVariable| it.variable == *variable;
+        for (variable, _) in unit.secrets() {
+            let has_name = |it: &SecretVariable| it.variable == variable;
             let known = assigned
                 .iter()
                 .any(|(name, it)| *name == own && has_name(it));
@@ -72,9 +67,9 @@ pub(super) fn assigned_secrets(
                 continue;
             }
             let secret = SecretVariable {
-                variable: variable.clone(),
+                variable: variable.to_owned(),
                 secret: format!("{}-secrets", host_name(&own)),
-                key: variable.clone(),
+                key: variable.to_owned(),
             };
             assigned.push((own.clone(), secret));
         }

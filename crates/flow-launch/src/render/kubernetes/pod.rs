@@ -16,6 +16,7 @@ use super::docker_options::PodOptions;
 use super::monitor::METRICS;
 use super::volume::PLACEMENT_FILE;
 use super::{EXECUTOR, Flow, GATEWAY, SecretVariable, key, role};
+use crate::render::argument::{Argument, OPTION_PREFIX};
 use crate::render::parts::{PROGRAM, Workload};
 
 /// User and group of flow's own image.
@@ -66,10 +67,14 @@ impl Flow<'_> {
         // Metrics distinguish pods by their names.
         let mut arguments = unit.arguments_of(0);
         if role(unit) == GATEWAY {
-            arguments.extend(["--placement".to_owned(), PLACEMENT_FILE.to_owned()]);
+            let placement = ["--placement", PLACEMENT_FILE];
+            arguments.extend(placement.map(|it| Argument::from(it.to_owned())));
         }
         // Kubernetes would substitute variables in `$(…)`.
-        let arguments = arguments.into_iter().map(|it| it.replace('$', "$$"));
+        let literal = |text: &str| text.replace('$', "$$");
+        let reference = |variable: &str| format!("$({variable})");
+        let arguments = arguments.iter();
+        let arguments = arguments.map(|it| it.render(literal, reference));
         Container {
             name: role(unit).to_owned(),
             image: Some(unit.image.clone()),
@@ -104,7 +109,14 @@ impl Flow<'_> {
             }),
             value: None,
         };
-        let variables: Vec<_> = self.wanted.secrets_of(&key(unit)).map(variable).collect();
+        // What runs before and after shards does not get their options.
+        let is_of_another = |name: &str| {
+            name.starts_with(OPTION_PREFIX) && unit.option_secrets().all(|(own, _)| own != name)
+        };
+        let own = key(unit);
+        let secrets = self.wanted.secrets_of(&own);
+        let secrets = secrets.filter(|it| unit.node.is_none() || !is_of_another(&it.variable));
+        let variables: Vec<_> = secrets.map(variable).collect();
         (!variables.is_empty()).then_some(variables)
     }
 

@@ -8,9 +8,7 @@ use super::stack::{
     Reservations, Resources, RestartPolicy, Service,
 };
 use crate::render::devices::AssignedDevices;
-use crate::render::docker::{
-    Healthcheck, as_it_is, entrypoint, escaped, secret_path, stop_grace_period,
-};
+use crate::render::docker::{Healthcheck, as_it_is, entrypoint, secret_path, stop_grace_period};
 use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::{CACHE, WORKSPACE, Workload};
 use crate::render::secret_references::SecretReferences;
@@ -125,10 +123,10 @@ impl Services<'_> {
 
     fn service(&self, unit: &Workload) -> Service {
         let key = unit.option_name();
-        let env = unit.env.iter();
-        let env = env.map(|(name, value)| {
+        let env = unit.env.revealed().map(|(name, value)| {
             let reference = self.secret_references.get(unit, name);
-            (name.clone(), reference.unwrap_or_else(|| literal(value)))
+            let value = reference.unwrap_or_else(|| literal(value));
+            (name.to_owned(), value)
         });
         let files: Vec<_> = self.wanted.secret_files_of(&key).collect();
         let paths = files.iter().map(|it| {
@@ -138,7 +136,7 @@ impl Services<'_> {
         Service {
             image: as_it_is(&unit.image),
             entrypoint: entrypoint(unit),
-            command: escaped(&unit.arguments_of(0)),
+            command: self.secret_references.command(unit, 0),
             environment: env.chain(paths).collect(),
             ports: Vec::new(),
             configs: Vec::new(),

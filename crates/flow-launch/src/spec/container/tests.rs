@@ -70,7 +70,7 @@ fn an_image_of_flow_gets_the_arguments_of_a_process_except_for_the_address() {
         ImageKind::Flow,
     );
     assert_eq!(
-        found.arguments.join(" "),
+        found.arguments.reveal().join(" "),
         "--host 0.0.0.0 --workspace /workspace --grace 10000ms --log text --uses-with \
          {\"device\":\"cpu\"} --workers 2 --port 54321 --name a/rep-0 --to-launcher"
     );
@@ -95,7 +95,7 @@ fn a_monitored_container_publishes_a_second_port() {
         let mut it = invocation(options);
         it.observe(true, &Telemetry::default(), "a/rep-0");
         let found = config_at(&it, kind, ports);
-        (found.arguments.join(" "), found.network)
+        (found.arguments.reveal().join(" "), found.network)
     };
     let (line, network) = monitored(ImageKind::Flow, "");
     let found = "--monitoring --runtime-name a/rep-0 --port 54321 --name a/rep-0 --to-launcher \
@@ -126,19 +126,24 @@ fn an_image_of_jina_gets_jinas_arguments() {
         ImageKind::Jina,
     );
     assert_eq!(
-        found.arguments.join(" "),
+        found.arguments.reveal().join(" "),
         "--native --name a/rep-0 --host 0.0.0.0 --port 54321 --workspace /workspace --uses-with \
          {\"a\":1} --exit-on-exceptions A B"
     );
-    assert!(found.env.contains(&"JINA_OPTOUT_TELEMETRY=1".to_owned()));
-    assert_eq!(found.env.last().unwrap(), "X=y");
+    assert!(
+        found
+            .env
+            .reveal()
+            .contains(&"JINA_OPTOUT_TELEMETRY=1".to_owned())
+    );
+    assert_eq!(found.env.reveal().last().unwrap(), "X=y");
 }
 
 #[test]
 fn on_the_host_network_the_port_is_the_machines() {
     let found = config("force_network_mode: HOST", ImageKind::Flow);
     assert_eq!(found.network, Network::Host);
-    let line = found.arguments.join(" ");
+    let line = found.arguments.reveal().join(" ");
     assert!(
         line.contains("--host 127.0.0.1") && line.contains("--port 7 "),
         "{line}"
@@ -173,7 +178,7 @@ fn named_volumes_are_mounted_also_in_place_of_the_workspace() {
         ImageKind::Flow,
     );
     assert_eq!(mounts(&found), ["kept → /workspace"]);
-    let line = found.arguments.join(" ");
+    let line = found.arguments.reveal().join(" ");
     assert!(line.contains("--workspace /workspace"), "{line}");
 }
 

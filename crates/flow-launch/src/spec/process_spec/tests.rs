@@ -125,11 +125,12 @@ fn an_external_executor_is_not_started() {
 fn replicas_take_devices_in_turn_in_every_shard() {
     let mut plan = sharded(2, 3);
     let env = &mut run(&mut plan).env;
-    env.insert(round_robin::VARIABLE.to_owned(), "RR0,1".to_owned());
+    let devices = Secret::new("RR0,1".to_owned());
+    env.insert(round_robin::VARIABLE.to_owned(), devices);
     let specs = executors(&plan, &shared()).unwrap();
     let seen: Vec<&str> = specs
         .iter()
-        .map(|it| it.invocation.env[round_robin::VARIABLE].as_str())
+        .filter_map(|it| it.invocation.env.reveal(round_robin::VARIABLE))
         .collect();
     assert_eq!(seen, ["0", "1", "0", "0", "1", "0"]);
 }
@@ -138,7 +139,8 @@ fn replicas_take_devices_in_turn_in_every_shard() {
 fn unknown_devices_are_an_error_that_names_the_node() {
     let mut plan = sharded(1, 1);
     let env = &mut run(&mut plan).env;
-    env.insert(round_robin::VARIABLE.to_owned(), "RR".to_owned());
+    let devices = Secret::new("RR".to_owned());
+    env.insert(round_robin::VARIABLE.to_owned(), devices);
     let error = executors(&plan, &shared()).unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use flow_core::Secret;
 use hf_hub::api::RepoInfo;
 use ureq::http::header::{AUTHORIZATION, LOCATION, RANGE};
 use ureq::http::uri::PathAndQuery;
@@ -22,7 +23,7 @@ const REDIRECTS_MAX: usize = 5;
 pub(super) struct HubClient {
     endpoint: String,
     origin: Origin,
-    token: Option<String>,
+    token: Option<Secret>,
     agent: Agent,
     limits: DownloadLimits,
 }
@@ -45,7 +46,7 @@ pub(super) struct HubResponse {
 impl HubClient {
     pub(super) fn new(
         endpoint: &str,
-        token: Option<String>,
+        token: Option<Secret>,
         limits: &DownloadLimits,
     ) -> Result<Self, HubError> {
         let uri: Option<Uri> = endpoint.parse().ok();
@@ -146,7 +147,7 @@ impl HubClient {
         }
         let may_know = *origin == self.origin && origin.is_confidential();
         if let Some(token) = self.token.as_ref().filter(|_| may_know) {
-            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+            request = request.header(AUTHORIZATION, format!("Bearer {}", token.reveal()));
         }
         request.call()
     }
@@ -273,7 +274,7 @@ mod tests {
 
     fn client(endpoint: &str) -> HubClient {
         let limits = DownloadLimits::default();
-        HubClient::new(endpoint, Some("secret".to_owned()), &limits).unwrap()
+        HubClient::new(endpoint, Some(Secret::new("secret".to_owned())), &limits).unwrap()
     }
 
     #[test]

@@ -241,7 +241,7 @@ impl TestCache {
             hub_cache: self.folder.path().join("outer/hub"),
             flow_cache: self.folder.path().join("flow"),
             endpoint: hub.url(),
-            token: Some(TOKEN.to_owned()),
+            token: Some(Secret::new(TOKEN.to_owned())),
             token_file: PathBuf::new(),
             offline: false,
             python: PathBuf::new(),

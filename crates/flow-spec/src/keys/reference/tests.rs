@@ -49,6 +49,9 @@ fn file(part: &Part, key: &Key) -> Option<String> {
         "uses_dynamic_batching./endpoint" => {
             format!("jtype: Flow\nexecutors: [{{uses_dynamic_batching: {{/a: {{{entry}}}}}}}]")
         }
+        "executors[].sandbox" => {
+            format!("jtype: Flow\nexecutors: [{{sandbox: {{{entry}}}}}]")
+        }
         // A file of its own.
         _ => return None,
     })

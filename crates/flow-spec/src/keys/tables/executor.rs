@@ -3,8 +3,8 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use flow_core::Workers;
 use flow_core::query::Query;
+use flow_core::{Secret, Workers};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
@@ -13,7 +13,9 @@ use crate::diagnostics::Spanned;
 use crate::forms::{self, Host};
 use crate::keys::{Key, ignored, not_yet, options, refused, row, without_effect};
 use crate::spec::program::Program;
-use crate::values::{Arguments, BatchingRule, Env, Hedge, InheritEnv, Polling, Protocol, Retries};
+use crate::values::{
+    Arguments, BatchingRule, Env, Hedge, InheritEnv, Polling, Protocol, Retries, Sandbox,
+};
 
 const NO_HEAD: &str = "it belongs to Jina's head processes, and flow has none";
 const OTHER_ARRAYS: &str = "flow's executors hand out plain arrays, which every client reads";
@@ -194,6 +196,14 @@ options! {
             .example("[OPENAI_API_KEY, 'AWS_*']")
             .jina(OWN)
             .for_processes();
+        sandbox: Sandbox = row(
+            forms::SANDBOX,
+            "Limits that the kernel enforces on each of its processes: on memory and processors, on the network, on changes of files. \
+             The keys are [below](#the-sandbox-of-an-executor). A container is limited with `docker_kwargs` instead.",
+        )
+            .default("no limits")
+            .example("{memory: 2GiB, cpus: 1.5, no_network: true, read_only: true}")
+            .jina(OWN);
         timeout_ready: Option<Duration> = row(
             forms::TIMEOUT_READY,
             "How long a replica may take until it is ready; `-1` waits forever.",
@@ -254,7 +264,7 @@ options! {
             .default("never")
             .example("95%")
             .jina(OWN);
-        grpc_metadata: Vec<(String, String)> = row(
+        grpc_metadata: Secret<Vec<(String, String)>> = row(
             forms::METADATA,
             "gRPC metadata of each call to the executor.",
         )

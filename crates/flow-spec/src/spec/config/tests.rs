@@ -23,7 +23,7 @@ fn a_config_says_what_the_executor_is_built_with() {
     let (config, warnings) = load(text).unwrap();
     assert_eq!(config.jtype, "Encoder");
     assert_eq!(
-        json!([config.with, config.metas]),
+        json!([config.with.reveal(), config.metas]),
         json!([{"device": "cpu"}, {"name": "enc"}])
     );
     assert_eq!(config.requests["/encode"], "encode");

@@ -354,6 +354,6 @@ fn mappings_may_be_json() {
     );
     check_problem(
         "uses_with: 'a: 1'",
-        ".uses_with must be a mapping, is the text `a: 1`",
+        ".uses_with must be a mapping, is something else, which is not shown because it may be a secret",
     );
 }

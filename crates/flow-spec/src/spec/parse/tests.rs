@@ -786,6 +786,122 @@ fn options_of_uvicorn_that_the_gateway_has_are_its_own() {
 }
 
 #[test]
+fn a_sandbox_limits_what_it_names() {
+    let off = json!({"no_network": false, "read_only": false});
+    let with = |key: &str, value: Value| {
+        let mut sandbox = off.clone();
+        sandbox[key] = value;
+        sandbox
+    };
+    let check = |written: &str, expected: Value| {
+        check_entry(&format!("sandbox: {written}"), "sandbox", expected);
+    };
+    check("{memory: 2GiB}", with("memory", json!(2_u64 << 30)));
+    check("{memory: 512m}", with("memory", json!(512 << 20)));
+    check("{memory: 33554432}", with("memory", json!(32 << 20)));
+    check("{cpus: 1.5}", with("cpus", json!(1500)));
+    check("{cpus: 2}", with("cpus", json!(2000)));
+    check("{cpus: '0.25'}", with("cpus", json!(250)));
+    check("{no_network: true}", with("no_network", json!(true)));
+    check("{read_only: 'true'}", with("read_only", json!(true)));
+    check(r#"'{"cpus": 1}'"#, with("cpus", json!(1000)));
+    let plan = serde_json::to_value(Plan::from(entry("sandbox: {}").unwrap().flow)).unwrap();
+    assert_eq!(plan.pointer(&local("sandbox")), None);
+}
+
+#[test]
+fn a_limit_that_no_kernel_could_enforce_is_a_problem() {
+    let check = |written: &str, expected: &str| {
+        check_entry_problem(&format!("sandbox: {{{written}}}"), expected);
+    };
+    let unit = "write a number with a unit, such as `2GiB`";
+    check(
+        "memory: 2",
+        &format!("must be at least 16 MiB, is `2`; {unit}"),
+    );
+    check(
+        "memory: -1",
+        &format!("must be at least 16 MiB, is `-1`; {unit}"),
+    );
+    check(
+        "memory: much",
+        "must be bytes, as a number or with a unit (`512m`, `2g`), is the text `much`",
+    );
+    let number = "must be a number of processors, at least 0.01, such as `1.5`";
+    check("cpus: 0", &format!("{number}, is `0`"));
+    check("cpus: -1", &format!("{number}, is `-1`"));
+    check("cpus: all", &format!("{number}, is the text `all`"));
+    check("cpus: .nan", &format!("{number}, is `.nan`"));
+    check_entry_problem("sandbox: true", "must be a mapping, is `true`");
+    check(
+        "read_ony: true",
+        "`read_ony` is not a limit of a sandbox; did you mean `read_only`?",
+    );
+}
+
+#[test]
+fn a_sandbox_without_network_excludes_ports() {
+    let check = |options: &str, expected: &str| {
+        let options = format!("sandbox: {{no_network: true}}, {options}");
+        let message = format!("`no_network` allows Unix sockets only, and {expected}");
+        check_entry_problem(&options, &message);
+    };
+    let listens = "this executor listens at a port; leave out `port` and `host`: the gateway then reaches the executor through \
+         a Unix socket";
+    check("port: 5", listens);
+    check("host: 127.0.0.1", listens);
+    check(
+        "monitoring: true",
+        "its metrics are served at a port; write `monitoring: false` for this executor; the gateway's metrics count its calls",
+    );
+    check(
+        "tracing: true, traces_exporter_host: a, traces_exporter_port: 4317",
+        "it exports to a collector of OpenTelemetry; write `tracing: false` and `metrics: false` for this executor",
+    );
+    assert!(entry("sandbox: {read_only: true}, port: 5, monitoring: true").is_ok());
+}
+
+#[test]
+fn a_read_only_executor_needs_a_workspace_of_its_own() {
+    let file = |executor: &str| {
+        let limit = "sandbox: {read_only: true}";
+        check(&format!(
+            "jtype: Flow\nwith: {{workspace: w}}\nexecutors: [{{name: a, uses: echo, {limit}{executor}}}]"
+        ))
+    };
+    let shared = "`read_only` leaves the `workspace` writable, and this is that of the whole flow, with the flow's own state \
+         and the files of other executors; give the executor a `workspace` of its own";
+    assert_eq!(messages(file("")), [shared]);
+    assert!(file("").is_ok());
+    assert_eq!(messages(file(", workspace: own")), [""; 0]);
+    assert_eq!(messages(entry("sandbox: {read_only: true}")), [""; 0]);
+}
+
+#[test]
+fn a_sandbox_is_for_processes_that_the_flow_starts() {
+    let container = "`sandbox` is for processes of this machine, and this executor runs in a container; limit the container \
+         with `docker_kwargs`, such as `{mem_limit: 2g, nano_cpus: 1500000000, read_only: true}`, and write `sandbox: {}` here \
+         if `with` has a sandbox";
+    let external = "`sandbox` is for processes that the flow starts, and this executor is external; limit it where it is started";
+    let file = |with: &str, executor: &str| {
+        format!("jtype: Flow\nwith: {{{with}}}\nexecutors: [{{name: a, {executor}}}]")
+    };
+    let (limit, image) = ("sandbox: {cpus: 1}", "uses: docker://x");
+    check_file(&file("", &format!("{image}, {limit}")), &[container]);
+    check_file(&file(limit, image), &[container]);
+    assert!(check(&file(limit, &format!("{image}, sandbox: {{}}"))).is_ok());
+    let around = format!("uses: echo, shards: 2, uses_after: docker://x, {limit}");
+    check_file(&file("", &around), &[container]);
+    let outside = "external: true, port: 5";
+    check_file(&file("", &format!("{outside}, {limit}")), &[external]);
+    assert!(check(&file(limit, outside)).is_ok());
+    assert_eq!(
+        at(check(&file(limit, "uses: echo")), &local("sandbox/cpus")),
+        json!(1000)
+    );
+}
+
+#[test]
 fn the_gateway_has_protocols_and_a_port_for_each_of_them_or_one_for_all() {
     for protocol in ["grpc", "GRPC", "[GRPC]"] {
         check_gateway(

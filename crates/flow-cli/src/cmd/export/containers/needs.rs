@@ -22,7 +22,7 @@ pub(super) fn needs(plan: &Plan, shell: &Shell) -> IndexMap<String, Needs> {
         let before = before.map(|uses| (format!("{name}-uses-before"), uses, &no_options));
         let after = run.after.as_ref();
         let after = after.map(|uses| (format!("{name}-uses-after"), uses, &no_options));
-        let own = (name.to_string(), &run.uses, &run.with);
+        let own = (name.to_string(), &run.uses, run.with.reveal());
         for (key, uses, with) in [Some(own), before, after].into_iter().flatten() {
             if let Uses::Named(uses) = uses
                 && let Some(found) = needs_of(uses, with, shell)

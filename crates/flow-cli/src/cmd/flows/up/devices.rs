@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Context;
 use flow_launch::round_robin;
-use flow_spec::{Plan, Run};
+use flow_spec::{Plan, Run, Secret};
 
 use crate::exit::BadUsage;
 use crate::shell::Shell;
@@ -22,12 +22,13 @@ pub(super) fn share(plan: &mut Plan, shell: &Shell) -> anyhow::Result<()> {
         let Run::Local(run) = &mut node.run else {
             continue;
         };
-        let written = run.env.get(round_robin::VARIABLE).or(own.as_ref());
+        let written = run.env.reveal(round_robin::VARIABLE).or(own.as_deref());
         if let Some(written) = written.filter(|it| round_robin::is_round_robin(it)) {
             let count = *counted.get_or_insert_with(|| count(shell));
             let why = || format!("the replicas of `{}` cannot be given devices", node.name);
             let choice = round_robin::expanded(written, count).with_context(|| BadUsage(why()))?;
-            run.env.insert(round_robin::VARIABLE.to_owned(), choice);
+            run.env
+                .insert(round_robin::VARIABLE.to_owned(), Secret::new(choice));
         }
     }
     Ok(())

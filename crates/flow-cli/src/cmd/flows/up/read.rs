@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flow_launch::{PlanReading, PlanSource, Preparation};
-use flow_spec::{Env, Plan, Run};
+use flow_spec::{Env, Plan, Run, Secret};
 
 use super::{devices, old_workspace};
 use crate::credentials;
@@ -126,7 +126,7 @@ impl FlowFile {
         devices::share(&mut plan, shell)?;
         for env in environments(&mut plan) {
             // Every process logs with the same filter, unless the file sets another one.
-            let filter = || shell.log.filter.to_string();
+            let filter = || Secret::new(shell.log.filter.to_string());
             env.entry("FLOW_LOG".to_owned()).or_insert_with(filter);
         }
         Ok(plan)
