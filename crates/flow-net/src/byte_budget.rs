@@ -2,8 +2,7 @@
 //!
 //! A budget has parts: that of a connection is part of the process's, that of a stream part of its connection's. What a
 //! part holds counts in all budgets around it. A new message is read only while all of them have room, so a client that
-//! sends much or reads nothing fills its own part, and not the others'. The last quarter of the process's budget is for
-//! messages that have begun.
+//! sends much or reads nothing fills its own part, and not the others'.
 
 use std::pin::pin;
 
@@ -97,24 +96,14 @@ impl ByteBudget {
     /// Whether this budget and those around it have room for a new message of any length.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.chain()
-            .all(|budget| budget.held() < budget.begin_max())
+        self.chain().all(|budget| budget.held() < budget.0.max)
     }
 
-    /// Whether a message that has begun may grow: up to the limit of the process.
+    /// Whether a message that has begun may grow: up to a quarter above the limit of the process.
     #[must_use]
     pub fn may_grow(&self) -> bool {
         let whole = self.chain().last().unwrap_or(self);
-        whole.held() < whole.0.max
-    }
-
-    /// Bytes from which on no message begins. Those of the process are fewer than its limit: several connections may begin a
-    /// message at the same time, and what they have begun grows.
-    fn begin_max(&self) -> usize {
-        match self.0.whole {
-            Some(_) => self.0.max,
-            None => self.0.max - self.0.max / 4,
-        }
+        whole.held() < whole.0.max.saturating_add(whole.0.max / 4)
     }
 
     /// Waits until there is room.
@@ -211,25 +200,23 @@ mod tests {
     }
 
     #[test]
-    fn the_last_quarter_is_for_messages_that_have_begun() {
+    fn a_message_that_has_begun_may_grow_beyond_the_limit_by_a_quarter() {
         let whole = ByteBudget::new(80);
-        let (one, other) = (whole.for_connection(), whole.for_connection());
-        let mut held = one.hold(59);
-        assert!(other.has_room());
-        held.set(60);
-        assert!(!other.has_room() && one.may_grow());
-        held.set(80);
-        assert!(!one.may_grow());
+        let connection = whole.for_connection();
+        let mut held = connection.hold(99);
+        assert!(connection.may_grow());
+        held.set(100);
+        assert!(!connection.may_grow());
     }
 
     #[test]
     fn waiting_ends_when_bytes_are_released_anywhere() {
         let whole = ByteBudget::new(80);
         let (one, other) = (whole.for_connection(), whole.for_connection());
-        let mut held = one.hold(60);
+        let mut held = one.hold(80);
         let mut room = Box::pin(other.room());
         assert!(room.as_mut().now_or_never().is_none());
-        held.set(59);
+        held.set(79);
         assert!(room.as_mut().now_or_never().is_some());
         drop(room);
         assert_eq!(whole.0.waiters.count.load(Ordering::SeqCst), 0);

@@ -424,7 +424,7 @@ mod tests {
         spoken(&large);
         spoken(&small);
         large.begin_request();
-        let _held = large.budget.as_ref().unwrap().hold(70);
+        let _held = large.budget.as_ref().unwrap().hold(90);
         let few = small.budget.as_ref().unwrap().hold(10);
         fixture.after(1);
         fixture.after(9);

@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_begins_while_there_is_room_and_grows_up_to_the_limit() {
+    fn a_message_begins_while_there_is_room_and_grows_by_a_quarter() {
         let budget = ByteBudget::new(100);
         let [one, other] = [(); 2].map(|()| PartialMessage::default());
         one.begin(&budget);
         other.begin(&budget);
         assert_eq!([&one, &other].map(may_read), [Some(true); 2]);
-        one.read(80);
+        one.read(110);
         assert_eq!([&one, &other].map(may_read), [Some(true), None]);
         one.read(20);
         assert_eq!([&one, &other].map(may_read), [Some(false), None]);
