@@ -38,7 +38,7 @@ pub fn has_password(text: &str) -> bool {
     passwords(text).next().is_some()
 }
 
-/// The text with each password of a URL hidden, for messages that quote what somebody has written.
+/// The text with each password of a URL hidden, for messages that quote input.
 #[must_use]
 pub fn without_passwords(text: &str) -> String {
     let mut shown = String::new();

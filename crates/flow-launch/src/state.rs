@@ -3,6 +3,7 @@
 pub(crate) mod directory;
 pub(crate) mod listen_sockets;
 pub(crate) mod log_filters;
+pub(crate) mod process_paths;
 pub mod registry;
 pub(crate) mod sandbox_folders;
 pub(crate) mod socket;

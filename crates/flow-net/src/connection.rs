@@ -65,7 +65,7 @@ impl<S: HttpService> Service<Request<Incoming>> for HyperService<S> {
             request.extensions_mut().insert(budget.clone());
         }
         if request.version() == Version::HTTP_2 {
-            self.connection.turn.stream();
+            self.connection.turn.begin_stream();
         }
         let handle = ConnectionHandle::new(&self.connection);
         request.extensions_mut().insert(handle);

@@ -49,7 +49,7 @@ pub(crate) struct OpenConnection {
     pub(crate) budget: Option<ByteBudget>,
     /// What was read of a message after an upgrade.
     pub(crate) partial: PartialMessage,
-    /// What may be read before other tasks run.
+    /// Limits what is read before other tasks run.
     pub(crate) turn: ReadTurn,
     /// Cancelled to finish its requests and close it.
     pub(crate) closing: CancellationToken,

@@ -1,18 +1,20 @@
 //! Lets other tasks run between the reads of an HTTP/2 connection on which many streams begin.
 //!
-//! HTTP/2's code reads until the socket is empty, and starts a task for each stream that it finds. A client that opens and
-//! resets streams as fast as it can would so put thousands of tasks in front of those of all others.
+//! h2 reads until the socket is empty, and hyper starts a task for each new stream. Without a limit, a client that opens and
+//! resets streams as fast as it can would queue thousands of tasks before those of other clients.
+//!
+//! A turn is one poll of the connection.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Streams that may begin in one turn. After more, nothing is read until the next turn, which is short. Normal clients begin a
 /// few.
-const STREAMS: usize = 64;
+const STREAMS_MAX: usize = 64;
 
-/// Bytes that are read in the turn after one in which more streams began: those of about a hundred short requests.
-const BYTES: usize = 8 << 10;
+/// Bytes that are read in a short turn: those of about a hundred short requests.
+const SHORT_TURN_BYTES: usize = 8 << 10;
 
-/// What one poll of a connection may read.
+/// Limits what one turn reads.
 #[derive(Debug)]
 pub(crate) struct ReadTurn {
     streams: AtomicUsize,
@@ -31,19 +33,19 @@ impl Default for ReadTurn {
 impl ReadTurn {
     /// Begins a turn, which is short if many streams began in the last one.
     pub(crate) fn begin(&self) {
-        let bytes = match self.streams.swap(0, Ordering::Relaxed) > STREAMS {
-            true => BYTES,
+        let bytes = match self.streams.swap(0, Ordering::Relaxed) > STREAMS_MAX {
+            true => SHORT_TURN_BYTES,
             false => usize::MAX,
         };
         self.bytes_left.store(bytes, Ordering::Relaxed);
     }
 
-    /// Notes a stream that began.
-    pub(crate) fn stream(&self) {
+    /// Counts a stream that begins.
+    pub(crate) fn begin_stream(&self) {
         self.streams.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes bytes that were read.
+    /// Counts bytes that were read.
     pub(crate) fn read(&self, bytes: usize) {
         let left = self.bytes_left.load(Ordering::Relaxed);
         let left = left.saturating_sub(bytes);
@@ -52,7 +54,7 @@ impl ReadTurn {
 
     /// Whether nothing more is read before other tasks have run.
     pub(crate) fn is_over(&self) -> bool {
-        let has_many = self.streams.load(Ordering::Relaxed) > STREAMS;
+        let has_many = self.streams.load(Ordering::Relaxed) > STREAMS_MAX;
         has_many || self.bytes_left.load(Ordering::Relaxed) == 0
     }
 }
@@ -65,7 +67,7 @@ mod tests {
         let turn = ReadTurn::default();
         turn.begin();
         for _ in 0..streams {
-            turn.stream();
+            turn.begin_stream();
         }
         turn.begin();
         turn
@@ -74,35 +76,36 @@ mod tests {
     #[test]
     fn a_turn_ends_when_many_streams_have_begun() {
         let turn = after(0);
-        for _ in 0..STREAMS {
-            turn.stream();
+        for _ in 0..STREAMS_MAX {
+            turn.begin_stream();
         }
         assert!(!turn.is_over());
-        turn.stream();
+        turn.begin_stream();
         assert!(turn.is_over());
     }
 
     #[test]
     fn a_turn_after_few_streams_has_no_end() {
-        let turn = after(STREAMS);
+        let turn = after(STREAMS_MAX);
         turn.read(1 << 30);
         assert!(!turn.is_over());
     }
 
     #[test]
     fn a_turn_after_many_streams_is_short() {
-        let turn = after(STREAMS + 1);
-        turn.read(BYTES - 1);
+        let turn = after(STREAMS_MAX + 1);
+        turn.read(SHORT_TURN_BYTES - 1);
         assert!(!turn.is_over());
         turn.read(1);
         assert!(turn.is_over());
     }
 
     #[test]
-    fn the_turn_after_a_short_one_counts_anew() {
-        let turn = after(STREAMS + 1);
-        turn.read(BYTES);
+    fn the_turn_after_a_short_one_without_streams_has_no_end() {
+        let turn = after(STREAMS_MAX + 1);
+        turn.read(SHORT_TURN_BYTES);
         turn.begin();
+        turn.read(1 << 30);
         assert!(!turn.is_over());
     }
 

@@ -6,9 +6,6 @@ use crate::applied::Applied;
 use crate::control_group::Group;
 use crate::error::SandboxError;
 
-/// Keeps the allocator of flow's programs from reserving a gibibyte as writable, which counts as data.
-const RESERVE_UNWRITABLE: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
-
 /// Limits the memory of this process, unless its group does.
 pub(crate) fn limit(bytes: u64, group: &Group, applied: &mut Applied) -> Result<(), SandboxError> {
     let size = mebibytes(bytes);
@@ -28,7 +25,6 @@ pub(crate) fn limit(bytes: u64, group: &Group, applied: &mut Applied) -> Result<
     applied
         .limits
         .push(format!("memory {size} for each process (RLIMIT_DATA)"));
-    applied.variables.push(RESERVE_UNWRITABLE);
     Ok(())
 }
 
@@ -52,6 +48,5 @@ mod tests {
         limit(2 << 30, &group, &mut applied).unwrap();
         assert_eq!(applied.limits, ["memory 2048 MiB (control group)"]);
         assert_eq!(getrlimit(Resource::Data), before);
-        assert!(applied.variables.is_empty());
     }
 }

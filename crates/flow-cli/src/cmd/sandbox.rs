@@ -86,7 +86,7 @@ pub(crate) fn run(sandbox: &Sandbox, shell: &Shell) -> anyhow::Result<Infallible
     let applied = limits.apply().context("the sandbox cannot be applied")?;
     report(&applied);
     let mut command = Command::new(program);
-    command.args(arguments).envs(applied.variables);
+    command.args(arguments);
     if let (Some(folder), true) = (&sandbox.own_folder, sandbox.read_only) {
         let temporary = temporary(folder);
         command.envs(TEMPORARY_VARIABLES.map(|name| (name, &temporary)));

@@ -1,5 +1,5 @@
-//! Compresses replies. Those that are large are compressed on the thread of compressed requests: compressing some megabytes
-//! takes as long as thousands of calls.
+//! Compresses replies. Those that are large are compressed on the thread of compressed requests, so that they do not delay other
+//! requests.
 //!
 //! A reply passes [`mark_large`] first, then tower-http's layer, which chooses the encoding, and [`elsewhere`] last: bodies are
 //! compressed while they are sent.
@@ -16,7 +16,7 @@ use tower_http::compression::predicate::{And, NotForContentType, Predicate, Size
 /// Shortest reply that is compressed, in bytes.
 const COMPRESSED_MIN: u16 = 1024;
 
-/// Shortest reply that is compressed on another thread, in bytes. Compressing fewer takes some milliseconds at most.
+/// Shortest reply that is compressed on another thread, in bytes.
 const LARGE_MIN: u64 = 64 << 10;
 
 /// Marks a reply that is large, or whose length is not known.

@@ -94,7 +94,7 @@ fn prepare(root: &Path, own: &str) -> io::Result<PathBuf> {
     let enable = CONTROLLERS.map(|name| format!("+{name}")).join(" ");
     let enabled = moved.and_then(|()| fs::write(folder.join("cgroup.subtree_control"), enable));
     if let Err(error) = enabled {
-        // Other processes are in the group, or it belongs to somebody else.
+        // Other processes are in the group, or it belongs to another user.
         drop(fs::write(folder.join("cgroup.procs"), "0"));
         drop(fs::remove_dir(&own));
         return Err(error);

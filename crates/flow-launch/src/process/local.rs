@@ -130,7 +130,8 @@ impl ChildControl for LocalProcess {
 /// How the kernel ends a process when memory runs out.
 const KILLED: ExitCause = ExitCause::Signal(Signal::KILL.as_raw());
 
-/// `flow sandbox` limits its own data before it becomes the program. Its allocator would have reserved more than many limits allow.
+/// Keeps the allocator of flow's programs from reserving a gibibyte of writable memory, which counts as data (`RLIMIT_DATA`).
+/// `flow sandbox` needs the variable too, because it limits itself before it becomes the program.
 const RESERVE_UNWRITABLE: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
 
 /// The program of a process, or `flow sandbox`, which limits itself and becomes that program.
@@ -159,7 +160,8 @@ fn complete(command: &mut Command, request: &StartRequest<'_>) {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    if invocation.sandbox.is_some() {
+    let sandbox = invocation.sandbox.as_ref();
+    if sandbox.is_some_and(|it| it.limits.memory.is_some()) {
         command.env(RESERVE_UNWRITABLE.0, RESERVE_UNWRITABLE.1);
     }
     if let Some(file) = &request.filter_file {

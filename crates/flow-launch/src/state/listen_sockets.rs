@@ -1,46 +1,28 @@
 //! The Unix sockets at which executors of a flow listen, in its state directory, which other users cannot enter.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::state::process_paths::ProcessPaths;
 
 /// The folder of the sockets, in the state directory of a flow.
 const FOLDER: &str = "sockets";
 
-/// Only the owner may look for sockets.
-const FOLDER_MODE: u32 = 0o700;
-
-/// The sockets of one running flow.
+/// The sockets of one running flow. A process that replaces another one listens at its own socket while the other one finishes
+/// its requests.
 #[derive(Debug)]
-pub(crate) struct ListenSockets {
-    folder: PathBuf,
-    /// A process that replaces another one listens at its own socket while the other one finishes its requests.
-    created: AtomicU64,
-}
+pub(crate) struct ListenSockets(ProcessPaths);
 
 impl ListenSockets {
     /// Removes what an earlier flow left in the state directory.
     pub(crate) fn open(state_directory: &Path) -> io::Result<Self> {
-        // Processes run in other folders than this one.
-        let folder = std::path::absolute(state_directory)?.join(FOLDER);
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        DirBuilder::new().mode(FOLDER_MODE).create(&folder)?;
-        Ok(Self {
-            folder,
-            created: AtomicU64::new(0),
-        })
+        ProcessPaths::open(state_directory, FOLDER).map(Self)
     }
 
     /// The path of a new socket for a process.
     pub(crate) fn path(&self, process: &str) -> PathBuf {
-        let number = self.created.fetch_add(1, Ordering::Relaxed);
-        let process = process.replace('/', ".");
-        self.folder.join(format!("{process}.{number}"))
+        self.0.next(process)
     }
 }
 

@@ -1,49 +1,31 @@
 //! Folders of sandboxed processes, in the state directory of a flow. Each process may write into its own, and into no other part
 //! of the state directory: its listening socket and its temporary files are there.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use flow_core::Chain;
+
+use crate::state::process_paths::ProcessPaths;
 
 /// The folder of the folders, in the state directory of a flow.
 const FOLDER: &str = "sandboxes";
 
-/// Only the owner may enter it.
-const FOLDER_MODE: u32 = 0o700;
-
-/// The folders of one running flow.
+/// The folders of one running flow. A process that replaces another one has its own folder while the other one finishes its
+/// requests.
 #[derive(Debug)]
-pub(crate) struct SandboxFolders {
-    folder: PathBuf,
-    /// A process that replaces another one has its own folder while the other one finishes its requests.
-    created: AtomicU64,
-}
+pub(crate) struct SandboxFolders(ProcessPaths);
 
 impl SandboxFolders {
     /// Removes what an earlier flow left in the state directory.
     pub(crate) fn open(state_directory: &Path) -> io::Result<Self> {
-        // Processes run in other folders than this one.
-        let folder = std::path::absolute(state_directory)?.join(FOLDER);
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        DirBuilder::new().mode(FOLDER_MODE).create(&folder)?;
-        Ok(Self {
-            folder,
-            created: AtomicU64::new(0),
-        })
+        ProcessPaths::open(state_directory, FOLDER).map(Self)
     }
 
     /// The folder of a new process, which creates it.
     pub(crate) fn path(&self, process: &str) -> PathBuf {
-        let number = self.created.fetch_add(1, Ordering::Relaxed);
-        let process = process.replace('/', ".");
-        self.folder.join(format!("{process}.{number}"))
+        self.0.next(process)
     }
 }
 
