@@ -29,6 +29,15 @@ pub(crate) enum Instruction {
         /// The second factor.
         b: usize,
     },
+    /// `tdpbusd sums, a, b`
+    MultiplyInt8 {
+        /// The tile of sums.
+        sums: usize,
+        /// The first factor, which is unsigned.
+        a: usize,
+        /// The second factor, which is signed.
+        b: usize,
+    },
 }
 
 /// A memory operand. Row `n` of a tile is at `base + displacement + n * (index << scale)`.
@@ -48,17 +57,19 @@ const X66: u8 = 1;
 const XF3: u8 = 2;
 const XF2: u8 = 3;
 
-/// Opcodes: configuration and clearing, loads and stores, and products of bf16.
+/// Opcodes: configuration and clearing, loads and stores, products of bf16, and products of 8-bit integers.
 const CONFIGURATION: u8 = 0x49;
 const MEMORY: u8 = 0x4b;
-const PRODUCT: u8 = 0x5c;
+const PRODUCT_BF16: u8 = 0x5c;
+const PRODUCT_INT8: u8 = 0x5e;
 
 /// The register number that means that a SIB byte follows.
 const SIB: usize = 4;
 
 /// Whether these bytes can be the beginning of an emulated instruction.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
-    let is_known = |opcode: &u8| [CONFIGURATION, MEMORY, PRODUCT].contains(opcode);
+    let is_known =
+        |opcode: &u8| [CONFIGURATION, MEMORY, PRODUCT_BF16, PRODUCT_INT8].contains(opcode);
     bytes.first() == Some(&VEX3) && bytes.get(3).is_none_or(is_known)
 }
 
@@ -75,7 +86,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
     let extended = |bit: u8| usize::from(!first >> bit & 1) << 3;
     let (r, x, b) = (extended(7), extended(6), extended(5));
     let (prefix, third) = (second & 3, usize::from(!second >> 3 & 0xf));
-    let names_no_tile = r != 0 || is_register && b != 0 || third != 0 && *opcode != PRODUCT;
+    let is_product = [PRODUCT_BF16, PRODUCT_INT8].contains(opcode);
+    let names_no_tile = r != 0 || is_register && b != 0 || third != 0 && !is_product;
     if !is_map_0f38 || !is_narrow || names_no_tile {
         return None;
     }
@@ -95,8 +107,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
         (MEMORY, XF3, false) if low == SIB => {
             with_memory(&|memory| Instruction::Store(memory, middle))
         }
-        (PRODUCT, XF3, true) => Some((
+        (PRODUCT_BF16, XF3, true) => Some((
             Instruction::MultiplyBf16 {
+                sums: middle,
+                a: low,
+                b: third,
+            },
+            5,
+        )),
+        (PRODUCT_INT8, X66, true) => Some((
+            Instruction::MultiplyInt8 {
                 sums: middle,
                 a: low,
                 b: third,
@@ -183,6 +203,8 @@ mod tests {
         let (sums, a, b) = (3, 2, 1);
         let multiply = Instruction::MultiplyBf16 { sums, a, b };
         check(&[0xc4, 0xe2, 0x72, 0x5c, 0xda], multiply);
+        let multiply = Instruction::MultiplyInt8 { sums, a, b };
+        check(&[0xc4, 0xe2, 0x71, 0x5e, 0xda], multiply);
     }
 
     #[test]
@@ -281,7 +303,7 @@ mod tests {
             // tilezero with a third register, and tilerelease with one.
             &[0xc4, 0xe2, 0x73, 0x49, 0xd8, 0x90],
             &[0xc4, 0xe2, 0x78, 0x49, 0xc8, 0x90],
-            // tdpbssd tmm3, tmm2, tmm1: a product of integers, which is not emulated.
+            // tdpbssd tmm3, tmm2, tmm1: a product of two signed factors, which is not emulated.
             &[0xc4, 0xe2, 0x73, 0x5e, 0xda, 0x90],
             &[],
         ];

@@ -177,6 +177,7 @@ unsafe fn run(
             }
         }
         Instruction::MultiplyBf16 { sums, a, b } => tiles.multiply_bf16(sums, a, b)?,
+        Instruction::MultiplyInt8 { sums, a, b } => tiles.multiply_int8(sums, a, b)?,
     }
     Ok(())
 }

@@ -167,18 +167,7 @@ impl Tiles {
         a: usize,
         b: usize,
     ) -> Result<(), TileFault> {
-        let (left, right) = (*self.tile(a)?, *self.tile(b)?);
-        let out = self.tile(sums)?;
-        let has_whole_words = [out, &left, &right].iter().all(|tile| tile.length % 4 == 0);
-        let shapes_match = left.rows == out.rows
-            && left.length == 4 * right.rows
-            && right.length == out.length
-            && a != b
-            && a != sums
-            && b != sums;
-        if !has_whole_words || !shapes_match {
-            return Err(TileFault::Mismatch);
-        }
+        let (left, right, out) = self.factors(sums, a, b)?;
         let columns = out.length / 4;
         // Not on the heap, because this runs in a signal handler.
         let mut rows = [[[0.0; PAIRS]; 2]; ROWS];
@@ -203,6 +192,56 @@ impl Tiles {
             }
         }
         Ok(())
+    }
+
+    /// `tdpbusd`: adds the products of four unsigned and four signed integers. Sums wrap around.
+    pub(crate) fn multiply_int8(
+        &mut self,
+        sums: usize,
+        a: usize,
+        b: usize,
+    ) -> Result<(), TileFault> {
+        let (left, right, out) = self.factors(sums, a, b)?;
+        for row in 0..out.rows {
+            for column in 0..out.length / 4 {
+                let mut sum = i32::from_le_bytes(out.four_bytes(row, column));
+                for step in 0..right.rows {
+                    let pairs = left
+                        .four_bytes(row, step)
+                        .into_iter()
+                        .zip(right.four_bytes(step, column));
+                    for (a, b) in pairs {
+                        sum = sum.wrapping_add(i32::from(a) * i32::from(b as i8));
+                    }
+                }
+                out.bytes[row][4 * column..][..4].copy_from_slice(&sum.to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies of both factors, and the tile of sums, if they match.
+    fn factors(
+        &mut self,
+        sums: usize,
+        a: usize,
+        b: usize,
+    ) -> Result<(TileRegister, TileRegister, &mut TileRegister), TileFault> {
+        let (left, right) = (*self.tile(a)?, *self.tile(b)?);
+        let out = self.tile(sums)?;
+        let has_whole_words = [&*out, &left, &right]
+            .iter()
+            .all(|tile| tile.length.is_multiple_of(4));
+        let shapes_match = left.rows == out.rows
+            && left.length == 4 * right.rows
+            && right.length == out.length
+            && a != b
+            && a != sums
+            && b != sums;
+        if !has_whole_words || !shapes_match {
+            return Err(TileFault::Mismatch);
+        }
+        Ok((left, right, out))
     }
 
     fn tile(&mut self, number: usize) -> Result<&mut TileRegister, TileFault> {
@@ -287,6 +326,37 @@ mod tests {
                         times as f32 * expected(row, column),
                         "{row}, {column}"
                     );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unsigned_and_signed_integers_are_multiplied_and_added_to_the_sums() {
+        let mut tiles = configured();
+        let left = |row: usize, column: usize| (row * 90 + column * 17) as u8;
+        let right = |row: usize, column: usize| (row * 77 + column * 31) as u8 as i8;
+        for (row, bytes) in tiles.rows(1).unwrap().enumerate() {
+            for (column, byte) in bytes.iter_mut().enumerate() {
+                *byte = left(row, column);
+            }
+        }
+        for (row, bytes) in tiles.rows(2).unwrap().enumerate() {
+            for (column, byte) in bytes.iter_mut().enumerate() {
+                *byte = right(row, column) as u8;
+            }
+        }
+        let expected = |row: usize, column: usize| -> i32 {
+            let product =
+                |k: usize| i32::from(left(row, k)) * i32::from(right(k / 4, 4 * column + k % 4));
+            (0..8).map(product).sum()
+        };
+        for times in 1..3 {
+            tiles.multiply_int8(0, 1, 2).unwrap();
+            for (row, bytes) in tiles.rows(0).unwrap().enumerate() {
+                for (column, bytes) in bytes.as_chunks::<4>().0.iter().enumerate() {
+                    let actual = i32::from_le_bytes(*bytes);
+                    assert_eq!(actual, times * expected(row, column), "{row}, {column}");
                 }
             }
         }

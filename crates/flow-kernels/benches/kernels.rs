@@ -14,7 +14,8 @@
 use std::time::Instant;
 
 use flow_kernels::{
-    Activation, Activations, AttentionConfig, AttentionScratch, Kernels, Linear, Rows, Storage,
+    Activation, Activations, AttentionConfig, AttentionScratch, CpuPrecision, Kernels, Linear,
+    Rows, Storage,
 };
 
 const LAYERS: usize = 6;
@@ -23,15 +24,55 @@ const HEADS: usize = 12;
 /// Number of passes through all layers. The figure is the median pass.
 const PASSES: usize = 41;
 
-/// The linear layers of a transformer layer: name, inputs, outputs and activation.
-const LINEARS: [(&str, usize, usize, Activation); 4] = [
-    ("qkv", WIDTH, 3 * WIDTH, Activation::None),
-    ("attention output", WIDTH, WIDTH, Activation::None),
-    ("up and GELU", WIDTH, 4 * WIDTH, Activation::Gelu),
-    ("down", 4 * WIDTH, WIDTH, Activation::None),
+/// The linear layers of a transformer layer: name, inputs, outputs, activation, and what reads the outputs.
+const LINEARS: [(&str, usize, usize, Activation, Reader); 4] = [
+    ("qkv", WIDTH, 3 * WIDTH, Activation::None, Reader::Attention),
+    (
+        "attention output",
+        WIDTH,
+        WIDTH,
+        Activation::None,
+        Reader::LayerNorm,
+    ),
+    (
+        "up and GELU",
+        WIDTH,
+        4 * WIDTH,
+        Activation::Gelu,
+        Reader::Product,
+    ),
+    (
+        "down",
+        4 * WIDTH,
+        WIDTH,
+        Activation::None,
+        Reader::LayerNorm,
+    ),
 ];
-/// Rows of one short text, of seven, and of a block.
-const ROWS: [usize; 3] = [14, 98, 384];
+
+/// What reads the outputs of a layer, which decides their format.
+#[derive(Clone, Copy)]
+enum Reader {
+    Attention,
+    Product,
+    LayerNorm,
+}
+
+impl Reader {
+    fn storage(self, kernels: &Kernels) -> Storage {
+        let is_bf16 = match self {
+            Self::Attention => {
+                kernels.precision() == CpuPrecision::Bf16 || kernels.attends_in_bf16()
+            }
+            Self::Product => kernels.precision() == CpuPrecision::Bf16,
+            Self::LayerNorm => false,
+        };
+        if is_bf16 { Storage::Bf16 } else { Storage::F32 }
+    }
+}
+
+/// Rows of one short text, of seven, of a block, and of two.
+const ROWS: [usize; 4] = [14, 98, 192, 384];
 /// Lengths of a text in tokens.
 const TEXTS: [usize; 2] = [14, 224];
 
@@ -44,9 +85,9 @@ fn main() {
             continue;
         }
         let mut figures = Vec::new();
-        for (layer, inputs, outputs, activation) in LINEARS {
+        for (layer, inputs, outputs, activation, reader) in LINEARS {
             for rows in ROWS {
-                let seconds = linear_s(&kernels, (rows, inputs, outputs), activation);
+                let seconds = linear_s(&kernels, (rows, inputs, outputs), (activation, reader));
                 let gflops = 2.0 * (rows * inputs * outputs) as f64 / seconds / 1e9;
                 figures.push((format!("{layer}, {rows} rows"), gflops, "GFLOP/s"));
             }
@@ -91,11 +132,12 @@ fn layers(kernels: &Kernels, inputs: usize, outputs: usize, activation: Activati
 fn linear_s(
     kernels: &Kernels,
     (rows, inputs, outputs): (usize, usize, usize),
-    activation: Activation,
+    (activation, reader): (Activation, Reader),
 ) -> f64 {
     let layers = layers(kernels, inputs, outputs, activation);
     let states = states(kernels, rows, inputs);
-    let mut out = activations(rows, outputs);
+    let mut out = Activations::new(outputs, reader.storage(kernels));
+    out.grow(rows);
     let seconds = median(|| {
         for layer in &layers {
             run(kernels, layer, states.rows(0..rows), &mut out);
@@ -107,7 +149,7 @@ fn linear_s(
 /// Seconds of all linear layers of all transformer layers, whose weights exceed the caches: what a short text waits for.
 fn all_linears_s(kernels: &Kernels, rows: usize) -> f64 {
     let linears = LINEARS
-        .map(|(_, inputs, outputs, activation)| layers(kernels, inputs, outputs, activation));
+        .map(|(_, inputs, outputs, activation, _)| layers(kernels, inputs, outputs, activation));
     let narrow = states(kernels, rows, WIDTH);
     let wide = states(kernels, rows, 4 * WIDTH);
     let mut out = activations(rows, 4 * WIDTH);

@@ -59,7 +59,7 @@ impl Kernels {
         if states.f32s.is_empty() {
             return self.attention_bf16(config, &states, &mut scratch.bf16, out);
         }
-        let rows_max = self.table().rows_f32;
+        let rows_max = self.table().f32.rows;
         scratch
             .scores
             .resize(rows_max * tokens.next_multiple_of(PANEL), 0.0);
@@ -85,7 +85,7 @@ impl Kernels {
                 index,
                 tokens,
             };
-            for rows in split_evenly(0..tokens, rows_max) {
+            for rows in split_evenly(0..tokens, rows_max, 1) {
                 let queries = &states.f32s[rows.start * states.stride + columns.queries..];
                 let scores = &mut scratch.scores;
                 head.scores(&rows, (queries, states.stride), &scratch.keys, scores);
@@ -119,6 +119,7 @@ impl Head<'_> {
                 c: &mut scores[panel * PANEL..],
                 c_stride: self.stride(),
                 bias: &NO_BIAS,
+                ahead: None,
             });
         }
     }
@@ -144,6 +145,7 @@ impl Head<'_> {
                 c: &mut sums,
                 c_stride: PANEL,
                 bias: &NO_BIAS,
+                ahead: None,
             });
             self.finish(&mut sums, (panel, rows), factors, out);
         }

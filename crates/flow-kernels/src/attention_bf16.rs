@@ -29,7 +29,7 @@ impl Kernels {
         out: &mut RowsMut<'_>,
     ) {
         let (head_size, tokens) = (config.head_size, states.count);
-        let rows_max = self.table().rows_bf16;
+        let (rows_max, unit) = (self.table().bf16.rows, self.table().bf16.unit);
         let stride = tokens.next_multiple_of(PANEL);
         buffers.scores.resize(rows_max * stride, 0.0);
         buffers.weights.resize(rows_max * stride, 0);
@@ -43,7 +43,7 @@ impl Kernels {
                 index,
                 tokens,
             };
-            for rows in split_evenly(0..tokens, rows_max) {
+            for rows in split_evenly(0..tokens, rows_max, unit) {
                 let queries = &states.bf16s[rows.start * states.stride + columns.queries..];
                 self.scores_bf16(&head, (queries, states.stride), &rows, buffers);
                 let factors = head.softmax(&rows, &mut buffers.scores);
@@ -80,6 +80,7 @@ impl Kernels {
                 c: &mut buffers.scores[panel * PANEL..],
                 c_stride: head.stride(),
                 bias: &NO_BIAS,
+                ahead: None,
             });
         }
     }
@@ -106,6 +107,7 @@ impl Kernels {
                 c: &mut sums,
                 c_stride: PANEL,
                 bias: &NO_BIAS,
+                ahead: None,
             });
             head.finish(&mut sums, (panel, rows), factors, out);
         }

@@ -10,58 +10,67 @@ use crate::x86::{
     avx512_vnni,
 };
 
+/// A kernel that computes tiles of one format.
+#[derive(Clone, Copy)]
+pub(crate) struct TileKernel<F> {
+    pub(crate) tile: F,
+    /// Maximum rows of a tile.
+    pub(crate) rows: usize,
+    /// Rows that take as long as one: tiles have a multiple of it, as far as there are rows.
+    pub(crate) unit: usize,
+    /// Columns of weights that a tile reads side by side.
+    pub(crate) columns: usize,
+}
+
 /// The functions of an instruction set.
 ///
 /// They may be called only on a machine that has the instructions. [`crate::Kernels::select`] checks that.
 pub(crate) struct DispatchTable {
-    /// Computes a tile of 32-bit floats.
-    pub(crate) tile_f32: TileFn<f32>,
-    /// Maximum rows of such a tile.
-    pub(crate) rows_f32: usize,
-    /// Columns of weights that such a tile reads side by side.
-    pub(crate) columns_f32: usize,
-    /// Computes a tile of bf16.
-    pub(crate) tile_bf16: TileFn<u16>,
-    /// Maximum rows of such a tile.
-    pub(crate) rows_bf16: usize,
-    /// Columns of weights that such a tile reads side by side.
-    pub(crate) columns_bf16: usize,
-    /// Computes a tile of 8-bit integers.
-    pub(crate) tile_int8: Int8TileFn,
-    /// Maximum rows of such a tile.
-    pub(crate) rows_int8: usize,
-    /// Columns of weights that such a tile reads side by side.
-    pub(crate) columns_int8: usize,
+    /// Computes tiles of 32-bit floats.
+    pub(crate) f32: TileKernel<TileFn<f32>>,
+    /// Computes tiles of bf16.
+    pub(crate) bf16: TileKernel<TileFn<u16>>,
+    /// Computes tiles of 8-bit integers.
+    pub(crate) int8: TileKernel<Int8TileFn>,
     /// Called by each thread after the last tile of a product.
     pub(crate) finish: fn(),
     pub(crate) elementwise: Elementwise,
 }
 
+/// A kernel whose tiles may have any number of rows up to `rows`.
+const fn kernel<F: Copy>(tile: F, rows: usize, columns: usize) -> TileKernel<F> {
+    TileKernel {
+        tile,
+        rows,
+        unit: 1,
+        columns,
+    }
+}
+
+/// A kernel whose tiles are multiplied sixteen rows at a time.
+#[cfg(target_arch = "x86_64")]
+const fn amx_kernel<F: Copy>(tile: F) -> TileKernel<F> {
+    TileKernel {
+        tile,
+        rows: amx::ROWS,
+        unit: amx::TILE_ROWS,
+        columns: PANEL,
+    }
+}
+
 pub(crate) static PORTABLE: DispatchTable = DispatchTable {
-    tile_f32: portable::tile_f32,
-    rows_f32: portable::ROWS,
-    columns_f32: PANEL,
-    tile_bf16: portable::tile_bf16,
-    rows_bf16: portable::ROWS,
-    columns_bf16: PANEL,
-    tile_int8: portable::tile_int8,
-    rows_int8: portable::ROWS,
-    columns_int8: PANEL,
+    f32: kernel(portable::tile_f32, portable::ROWS, PANEL),
+    bf16: kernel(portable::tile_bf16, portable::ROWS, PANEL),
+    int8: kernel(portable::tile_int8, portable::ROWS, PANEL),
     finish: no_op,
     elementwise: elementwise::portable::TABLE,
 };
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX2: DispatchTable = DispatchTable {
-    tile_f32: avx2::tile_f32,
-    rows_f32: avx2::ROWS,
-    columns_f32: avx2::COLUMNS,
-    tile_bf16: avx2_bf16::tile_bf16,
-    rows_bf16: avx2::ROWS,
-    columns_bf16: avx2::COLUMNS,
-    tile_int8: avx2_int8::tile_int8,
-    rows_int8: avx2_int8::ROWS,
-    columns_int8: avx2::COLUMNS,
+    f32: kernel(avx2::tile_f32, avx2::ROWS, avx2::COLUMNS),
+    bf16: kernel(avx2_bf16::tile_bf16, avx2::ROWS, avx2::COLUMNS),
+    int8: kernel(avx2_int8::tile_int8, avx2_int8::ROWS, avx2::COLUMNS),
     finish: no_op,
     elementwise: Elementwise {
         quantize: avx2_quantize::quantize,
@@ -71,17 +80,13 @@ pub(crate) static AVX2: DispatchTable = DispatchTable {
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX_VNNI: DispatchTable = DispatchTable {
-    tile_int8: avx_vnni::tile_int8,
-    rows_int8: avx_vnni::ROWS,
-    columns_int8: avx2::COLUMNS,
+    int8: kernel(avx_vnni::tile_int8, avx_vnni::ROWS, avx2::COLUMNS),
     ..AVX2
 };
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX512: DispatchTable = DispatchTable {
-    tile_f32: avx512::tile_f32,
-    rows_f32: avx512::ROWS,
-    columns_f32: PANEL,
+    f32: kernel(avx512::tile_f32, avx512::ROWS, PANEL),
     elementwise: Elementwise {
         quantize: avx512_quantize::quantize,
         ..elementwise::avx512::TABLE
@@ -91,17 +96,13 @@ pub(crate) static AVX512: DispatchTable = DispatchTable {
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX512_VNNI: DispatchTable = DispatchTable {
-    tile_int8: avx512_vnni::tile_int8,
-    rows_int8: avx512_vnni::ROWS,
-    columns_int8: PANEL,
+    int8: kernel(avx512_vnni::tile_int8, avx512_vnni::ROWS, PANEL),
     ..AVX512
 };
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
-    tile_bf16: avx512_bf16::tile_bf16,
-    rows_bf16: avx512_bf16::ROWS,
-    columns_bf16: PANEL,
+    bf16: kernel(avx512_bf16::tile_bf16, avx512_bf16::ROWS, PANEL),
     elementwise: Elementwise {
         round: avx512_bf16::round,
         ..AVX512.elementwise
@@ -111,24 +112,17 @@ pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AMX: DispatchTable = DispatchTable {
-    tile_bf16: amx::tile_bf16,
-    rows_bf16: amx::ROWS,
-    columns_bf16: PANEL,
+    bf16: amx_kernel(amx::tile_bf16),
+    int8: amx_kernel(amx::tile_int8),
     finish: amx::release,
     ..AVX512_BF16
 };
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) static NEON: DispatchTable = DispatchTable {
-    tile_f32: crate::neon::tile_f32,
-    rows_f32: crate::neon::ROWS,
-    columns_f32: PANEL,
-    tile_bf16: portable::tile_bf16,
-    rows_bf16: portable::ROWS,
-    columns_bf16: PANEL,
-    tile_int8: portable::tile_int8,
-    rows_int8: portable::ROWS,
-    columns_int8: PANEL,
+    f32: kernel(crate::neon::tile_f32, crate::neon::ROWS, PANEL),
+    bf16: kernel(portable::tile_bf16, portable::ROWS, PANEL),
+    int8: kernel(portable::tile_int8, portable::ROWS, PANEL),
     finish: no_op,
     elementwise: elementwise::neon::TABLE,
 };

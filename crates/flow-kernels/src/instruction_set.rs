@@ -20,7 +20,7 @@ pub enum InstructionSet {
     Avx512Vnni,
     /// AVX-512 BF16. All processors that have it have AVX-512 VNNI too.
     Avx512Bf16,
-    /// AMX with bf16.
+    /// AMX with bf16 and 8-bit integers.
     Amx,
 }
 

@@ -85,9 +85,9 @@ impl Kernels {
     /// Number of columns of weights that a tile reads side by side.
     pub(crate) fn columns(&self) -> usize {
         match self.precision {
-            CpuPrecision::F32 => self.table.columns_f32,
-            CpuPrecision::Bf16 => self.table.columns_bf16,
-            CpuPrecision::Int8 => self.table.columns_int8,
+            CpuPrecision::F32 => self.table.f32.columns,
+            CpuPrecision::Bf16 => self.table.bf16.columns,
+            CpuPrecision::Int8 => self.table.int8.columns,
         }
     }
 
@@ -137,23 +137,23 @@ impl Kernels {
 
     /// Computes a tile of 32-bit floats.
     pub(crate) fn tile_f32(&self, mut tile: Tile<'_, f32>) {
-        tile.check(1, self.table.rows_f32);
+        tile.check(1, self.table.f32.rows);
         // SAFETY: the machine has the table's instructions, and the tile has just been checked.
-        unsafe { (self.table.tile_f32)(&mut tile) };
+        unsafe { (self.table.f32.tile)(&mut tile) };
     }
 
     /// Computes a tile of bf16.
     pub(crate) fn tile_bf16(&self, mut tile: Tile<'_, u16>) {
-        tile.check(2, self.table.rows_bf16);
+        tile.check(2, self.table.bf16.rows);
         // SAFETY: the machine has the table's instructions, and the tile has just been checked.
-        unsafe { (self.table.tile_bf16)(&mut tile) };
+        unsafe { (self.table.bf16.tile)(&mut tile) };
     }
 
     /// Computes a tile of 8-bit integers.
     pub(crate) fn tile_int8(&self, mut tile: Int8Tile<'_>) {
-        tile.check(self.table.rows_int8);
+        tile.check(self.table.int8.rows);
         // SAFETY: the machine has the table's instructions, and the tile has just been checked.
-        unsafe { (self.table.tile_int8)(&mut tile) };
+        unsafe { (self.table.int8.tile)(&mut tile) };
     }
 
     /// Turns a row of states into 8-bit integers. `rotated` is as long as the row, `quantized` at least as long.

@@ -61,6 +61,8 @@ struct Block<'a> {
 
 /// Where the sums of a tile go: `rows` rows, `stride` values apart.
 struct Sums<'a> {
+    /// The number of the tile among those of the panel.
+    tile: usize,
     rows: Range<usize>,
     values: &'a mut [f32],
     stride: usize,
@@ -93,8 +95,9 @@ impl Kernels {
         assert_eq!(states.count, out.count, "number of rows");
         assert!(panels.end <= weights.panels(), "panels");
         assert!(panels.len() <= out.width.div_ceil(PANEL), "columns");
-        let block = (BLOCK_BYTES / (self.operand_bytes() * states.stride)).max(self.tile_rows());
-        for rows in split_evenly(0..states.count, block) {
+        let (tile_rows, _) = self.tile_rows();
+        let block = (BLOCK_BYTES / (self.operand_bytes() * states.stride)).max(tile_rows);
+        for rows in split_evenly(0..states.count, block, 1) {
             let mut run = |quantized: Option<&QuantizedStates>| {
                 let block = Block {
                     rows: rows.clone(),
@@ -123,12 +126,13 @@ impl Kernels {
         }
     }
 
-    /// Maximum rows of a tile.
-    fn tile_rows(&self) -> usize {
+    /// Maximum rows of a tile, and the unit of its rows.
+    fn tile_rows(&self) -> (usize, usize) {
+        let table = self.table();
         match self.precision() {
-            CpuPrecision::F32 => self.table().rows_f32,
-            CpuPrecision::Bf16 => self.table().rows_bf16,
-            CpuPrecision::Int8 => self.table().rows_int8,
+            CpuPrecision::F32 => (table.f32.rows, table.f32.unit),
+            CpuPrecision::Bf16 => (table.bf16.rows, table.bf16.unit),
+            CpuPrecision::Int8 => (table.int8.rows, table.int8.unit),
         }
     }
 
@@ -141,8 +145,10 @@ impl Kernels {
         out: &mut RowsMut<'_>,
     ) {
         let mut scratch = [0.0; ROWS_MAX * PANEL];
+        let (rows_max, unit) = self.tile_rows();
         for (column, panel) in panels.enumerate() {
-            for rows in split_evenly(block.rows.clone(), self.tile_rows()) {
+            let tiles = split_evenly(block.rows.clone(), rows_max, unit);
+            for (tile, rows) in tiles.enumerate() {
                 let start = rows.start * out.stride + column * PANEL;
                 // Where 32-bit floats are stored, tiles write them in place.
                 let (values, stride) = if out.f32s.is_empty() {
@@ -151,6 +157,7 @@ impl Kernels {
                     (&mut out.f32s[start..], out.stride)
                 };
                 let mut sums = Sums {
+                    tile,
                     rows,
                     values,
                     stride,
@@ -204,6 +211,7 @@ impl Kernels {
                 c: sums.values,
                 c_stride: sums.stride,
                 bias,
+                ahead: Some(sums.tile),
             });
         } else if let Some(b) = layer.weights.panel_bf16(panel) {
             let k = layer.weights.inputs().div_ceil(2);
@@ -218,6 +226,7 @@ impl Kernels {
                 c: sums.values,
                 c_stride: sums.stride,
                 bias,
+                ahead: Some(sums.tile),
             });
         }
     }
@@ -249,6 +258,7 @@ impl Kernels {
             c: sums.values,
             c_stride: sums.stride,
             bias: &layer.bias[panel],
+            ahead: Some(sums.tile),
         });
     }
 }

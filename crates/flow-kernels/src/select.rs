@@ -88,7 +88,7 @@ fn table(precision: CpuPrecision, set: InstructionSet) -> Option<&'static Dispat
             Some(&dispatch::AVX512_BF16)
         }
         #[cfg(target_arch = "x86_64")]
-        (CpuPrecision::Bf16, InstructionSet::Amx) => Some(&dispatch::AMX),
+        (CpuPrecision::Bf16 | CpuPrecision::Int8, InstructionSet::Amx) => Some(&dispatch::AMX),
         _ => None,
     }
 }

@@ -32,6 +32,9 @@ pub(crate) struct Tile<'a, T> {
     pub(crate) c_stride: usize,
     /// The initial value of each column of `c`.
     pub(crate) bias: &'a [f32; PANEL],
+    /// Which part of the weights behind `b` the kernel should prefetch, if any: the number of tiles before this one that read
+    /// the same weights.
+    pub(crate) ahead: Option<usize>,
 }
 
 /// A kernel that computes a tile.

@@ -280,4 +280,5 @@ fn amx_is_emulated_on_machines_with_avx512_bf16() {
     println!("checked: {}", sets.join(", "));
     let has = |set: &str| sets.iter().any(|it| it == set);
     assert_eq!(has("amx bf16"), has("avx512-bf16 bf16"));
+    assert_eq!(has("amx int8"), has("avx512-bf16 int8"));
 }

@@ -1,5 +1,6 @@
 //! Compares products of 8-bit integers with sums of 64-bit integers, over odd shapes and with every instruction set that the
-//! machine has, and the instruction sets with each other.
+//! machine has, and the instruction sets with each other. AMX is emulated where the machine has everything else that its
+//! kernels need.
 
 use flow_kernels::{
     Activation, Activations, CpuPrecision, Int8Matrix, Kernels, Linear, PANEL, Rotation, Storage,
@@ -8,7 +9,10 @@ use flow_kernels::{
 /// Sizes around those of steps, registers, tiles and panels.
 const ODD: [usize; 12] = [1, 2, 3, 5, 7, 15, 16, 17, 31, 33, 64, 71];
 
+/// All kernels for 8-bit integers that can run on this machine.
 fn int8_kernels() -> Vec<Kernels> {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    flow_amx_emulator::install().expect("the process may install signal handlers");
     Kernels::all()
         .filter(|kernels| kernels.precision() == CpuPrecision::Int8)
         .collect()

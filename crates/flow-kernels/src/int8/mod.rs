@@ -17,6 +17,8 @@ mod tile;
 pub use matrix::Int8Matrix;
 pub use rotation::Rotation;
 
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(crate) use packed::ColumnScales;
 pub(crate) use packed::Int8Panels;
 pub(crate) use rotation::rotate;
 pub(crate) use state_layout::StateLayout;

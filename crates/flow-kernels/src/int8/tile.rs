@@ -42,6 +42,9 @@ pub(crate) struct Int8Tile<'a> {
     pub(crate) c_stride: usize,
     /// Added to each column of `c`.
     pub(crate) bias: &'a [f32; PANEL],
+    /// Which part of the weights behind `b` the kernel should prefetch, if any: the number of tiles before this one that read
+    /// the same weights.
+    pub(crate) ahead: Option<usize>,
 }
 
 /// A kernel that computes a tile.
