@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::aligned::AlignedVec;
 use crate::tile::PANEL;
 
 /// Unused values between the last panel of a row and the next row.
@@ -27,8 +28,8 @@ pub struct Activations {
     width: usize,
     stride: usize,
     rows: usize,
-    f32s: Vec<f32>,
-    bf16s: Vec<u16>,
+    f32s: AlignedVec<f32>,
+    bf16s: AlignedVec<u16>,
 }
 
 /// Some rows of [`Activations`].
@@ -65,8 +66,8 @@ impl Activations {
             // Tiles write whole panels, whatever the width.
             stride: width.next_multiple_of(PANEL) + ROW_PADDING,
             rows: 0,
-            f32s: Vec::new(),
-            bf16s: Vec::new(),
+            f32s: AlignedVec::default(),
+            bf16s: AlignedVec::default(),
         }
     }
 
@@ -75,10 +76,10 @@ impl Activations {
         self.rows = self.rows.max(rows);
         let values = self.rows * self.stride;
         if self.storage != Storage::Bf16 {
-            self.f32s.resize(values, 0.0);
+            self.f32s.grow(values);
         }
         if self.storage != Storage::F32 {
-            self.bf16s.resize(values, 0);
+            self.bf16s.grow(values);
         }
     }
 

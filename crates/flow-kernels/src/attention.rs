@@ -7,18 +7,19 @@
 use std::ops::Range;
 
 use crate::activations::{Rows, RowsMut};
+use crate::aligned::AlignedVec;
 use crate::attention_bf16::Bf16Buffers;
 use crate::attention_head::{AttentionConfig, Head, HeadColumns};
 use crate::kernels::Kernels;
 use crate::split::split_evenly;
-use crate::tile::{NO_BIAS, PANEL, ROWS_MAX, Tile};
+use crate::tile::{NO_BIAS, PANEL, Tile, TileSums};
 
 /// Reusable buffers for attention on one thread.
 #[derive(Debug, Default)]
 pub struct AttentionScratch {
-    keys: Vec<f32>,
-    values: Vec<f32>,
-    scores: Vec<f32>,
+    keys: AlignedVec<f32>,
+    values: AlignedVec<f32>,
+    scores: AlignedVec<f32>,
     bf16: Bf16Buffers,
 }
 
@@ -62,7 +63,7 @@ impl Kernels {
         let rows_max = self.table().f32.rows;
         scratch
             .scores
-            .resize(rows_max * tokens.next_multiple_of(PANEL), 0.0);
+            .set_len(rows_max * tokens.next_multiple_of(PANEL));
         for index in 0..heads {
             let columns = HeadColumns::new(index, head_size);
             pack_keys(&mut scratch.keys, &states, columns.keys, head_size);
@@ -118,7 +119,7 @@ impl Head<'_> {
                 b_half: PANEL / 2,
                 c: &mut scores[panel * PANEL..],
                 c_stride: self.stride(),
-                bias: &NO_BIAS,
+                bias: &NO_BIAS.0,
                 ahead: None,
             });
         }
@@ -133,7 +134,7 @@ impl Head<'_> {
         out: &mut RowsMut<'_>,
     ) {
         for panel in 0..self.config.head_size.div_ceil(PANEL) {
-            let mut sums = [0.0; ROWS_MAX * PANEL];
+            let mut sums = TileSums::ZEROS;
             self.kernels.tile_f32(Tile {
                 rows: rows.len(),
                 k: self.tokens,
@@ -142,19 +143,19 @@ impl Head<'_> {
                 b: &values.panels[panel * values.panel..],
                 b_stride: values.stride,
                 b_half: PANEL / 2,
-                c: &mut sums,
+                c: &mut sums.0,
                 c_stride: PANEL,
-                bias: &NO_BIAS,
+                bias: &NO_BIAS.0,
                 ahead: None,
             });
-            self.finish(&mut sums, (panel, rows), factors, out);
+            self.finish(&mut sums.0, (panel, rows), factors, out);
         }
     }
 }
 
 /// Transposes the keys into panels. The padding of the last panel is unspecified: its scores are never read.
-fn pack_keys(packed: &mut Vec<f32>, states: &Rows<'_>, column: usize, head_size: usize) {
-    packed.resize(states.count.next_multiple_of(PANEL) * head_size, 0.0);
+fn pack_keys(packed: &mut AlignedVec<f32>, states: &Rows<'_>, column: usize, head_size: usize) {
+    packed.set_len(states.count.next_multiple_of(PANEL) * head_size);
     for (panel, packed) in packed.chunks_exact_mut(head_size * PANEL).enumerate() {
         let tokens = panel * PANEL..states.count.min((panel + 1) * PANEL);
         for (lane, token) in tokens.enumerate() {
@@ -167,9 +168,9 @@ fn pack_keys(packed: &mut Vec<f32>, states: &Rows<'_>, column: usize, head_size:
 }
 
 /// Copies the values into panels, and pads the last panel with zeros.
-fn pack_values(packed: &mut Vec<f32>, states: &Rows<'_>, column: usize, head_size: usize) {
-    packed.clear();
-    packed.resize(head_size.next_multiple_of(PANEL) * states.count, 0.0);
+fn pack_values(packed: &mut AlignedVec<f32>, states: &Rows<'_>, column: usize, head_size: usize) {
+    packed.set_len(head_size.next_multiple_of(PANEL) * states.count);
+    packed.fill(0.0);
     for (panel, packed) in packed.chunks_exact_mut(states.count * PANEL).enumerate() {
         let start = panel * PANEL;
         let columns = (head_size - start).min(PANEL);

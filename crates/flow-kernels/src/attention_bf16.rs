@@ -3,20 +3,21 @@
 use std::ops::Range;
 
 use crate::activations::{Rows, RowsMut};
+use crate::aligned::AlignedVec;
 use crate::attention_head::{AttentionConfig, Head, HeadColumns};
 use crate::kernels::Kernels;
 use crate::row_layout::RowLayout;
 use crate::split::split_evenly;
-use crate::tile::{NO_BIAS, PANEL, ROWS_MAX, Tile};
+use crate::tile::{NO_BIAS, PANEL, Tile, TileSums};
 
 /// Reusable buffers for attention in bf16 on one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Bf16Buffers {
-    keys: Vec<u16>,
-    values: Vec<u16>,
-    scores: Vec<f32>,
+    keys: AlignedVec<u16>,
+    values: AlignedVec<u16>,
+    scores: AlignedVec<f32>,
     /// Scores as operands.
-    weights: Vec<u16>,
+    weights: AlignedVec<u16>,
 }
 
 impl Kernels {
@@ -31,8 +32,8 @@ impl Kernels {
         let (head_size, tokens) = (config.head_size, states.count);
         let (rows_max, unit) = (self.table().bf16.rows, self.table().bf16.unit);
         let stride = tokens.next_multiple_of(PANEL);
-        buffers.scores.resize(rows_max * stride, 0.0);
-        buffers.weights.resize(rows_max * stride, 0);
+        buffers.scores.set_len(rows_max * stride);
+        buffers.weights.set_len(rows_max * stride);
         for index in 0..config.heads {
             let columns = HeadColumns::new(index, head_size);
             pack_keys(&mut buffers.keys, states, columns.keys, head_size);
@@ -79,7 +80,7 @@ impl Kernels {
                 b_half: PANEL,
                 c: &mut buffers.scores[panel * PANEL..],
                 c_stride: head.stride(),
-                bias: &NO_BIAS,
+                bias: &NO_BIAS.0,
                 ahead: None,
             });
         }
@@ -95,7 +96,7 @@ impl Kernels {
     ) {
         let steps = head.tokens.div_ceil(2);
         for (panel, values) in buffers.values.chunks_exact(steps * 2 * PANEL).enumerate() {
-            let mut sums = [0.0; ROWS_MAX * PANEL];
+            let mut sums = TileSums::ZEROS;
             self.tile_bf16(Tile {
                 rows: rows.len(),
                 k: steps,
@@ -104,21 +105,21 @@ impl Kernels {
                 b: values,
                 b_stride: 2 * PANEL,
                 b_half: PANEL,
-                c: &mut sums,
+                c: &mut sums.0,
                 c_stride: PANEL,
-                bias: &NO_BIAS,
+                bias: &NO_BIAS.0,
                 ahead: None,
             });
-            head.finish(&mut sums, (panel, rows), factors, out);
+            head.finish(&mut sums.0, (panel, rows), factors, out);
         }
     }
 }
 
 /// Transposes the keys into panels of pairs. The padding of the last panel is unspecified: its scores are never read.
-fn pack_keys(packed: &mut Vec<u16>, states: &Rows<'_>, column: usize, head_size: usize) {
+fn pack_keys(packed: &mut AlignedVec<u16>, states: &Rows<'_>, column: usize, head_size: usize) {
     let row_values = 2 * PANEL;
     let panel_values = head_size.div_ceil(2) * row_values;
-    packed.resize(states.count.div_ceil(PANEL) * panel_values, 0);
+    packed.set_len(states.count.div_ceil(PANEL) * panel_values);
     for (panel, packed) in packed.chunks_exact_mut(panel_values).enumerate() {
         let tokens = panel * PANEL..states.count.min((panel + 1) * PANEL);
         for (lane, token) in tokens.enumerate() {
@@ -133,11 +134,11 @@ fn pack_keys(packed: &mut Vec<u16>, states: &Rows<'_>, column: usize, head_size:
 }
 
 /// Joins the values of two tokens each to pairs, in panels that are padded with zeros.
-fn pack_values(packed: &mut Vec<u16>, states: &Rows<'_>, column: usize, head_size: usize) {
+fn pack_values(packed: &mut AlignedVec<u16>, states: &Rows<'_>, column: usize, head_size: usize) {
     let row_values = 2 * PANEL;
     let panel_values = states.count.div_ceil(2) * row_values;
-    packed.clear();
-    packed.resize(head_size.div_ceil(PANEL) * panel_values, 0);
+    packed.set_len(head_size.div_ceil(PANEL) * panel_values);
+    packed.fill(0);
     for (panel, packed) in packed.chunks_exact_mut(panel_values).enumerate() {
         let start = panel * PANEL;
         let columns = (head_size - start).min(PANEL);

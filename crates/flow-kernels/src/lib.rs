@@ -55,6 +55,7 @@
 
 mod activation;
 mod activations;
+mod aligned;
 mod attention;
 mod attention_bf16;
 mod attention_head;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::activation::Activation;
 use crate::activations::{Rows, RowsMut};
+use crate::aligned::AlignedVec;
 use crate::int8::{Int8Tile, STEP};
 use crate::kernels::Kernels;
 use crate::packed::PackedWeights;
@@ -11,7 +12,7 @@ use crate::precision::CpuPrecision;
 use crate::quantized_states::{QuantizedStates, with_buffer};
 use crate::row_layout::RowLayout;
 use crate::split::split_evenly;
-use crate::tile::{PANEL, ROWS_MAX, Tile};
+use crate::tile::{PANEL, Tile, TileSums};
 
 /// Bytes of states that are multiplied by one panel after another. They stay in the L2 cache, which has one or two
 /// megabytes.
@@ -22,7 +23,7 @@ const BLOCK_BYTES: usize = 384 * 1024;
 pub struct Linear {
     weights: PackedWeights,
     /// The bias, padded with zeros to whole panels.
-    bias: Vec<[f32; PANEL]>,
+    bias: AlignedVec<f32>,
     activation: Activation,
 }
 
@@ -35,13 +36,18 @@ impl Linear {
     #[must_use]
     pub fn new(weights: PackedWeights, bias: &[f32], activation: Activation) -> Self {
         assert_eq!(bias.len(), weights.outputs(), "one bias per output");
-        let mut panels = vec![[0.0; PANEL]; weights.panels()];
-        panels.as_flattened_mut()[..bias.len()].copy_from_slice(bias);
+        let mut panels = AlignedVec::zeros(weights.panels() * PANEL);
+        panels[..bias.len()].copy_from_slice(bias);
         Self {
             weights,
             bias: panels,
             activation,
         }
+    }
+
+    /// The bias of a panel.
+    fn bias(&self, panel: usize) -> &[f32; PANEL] {
+        &self.bias.as_chunks().0[panel]
     }
 
     /// The packed weights.
@@ -144,7 +150,7 @@ impl Kernels {
         block: &Block<'_>,
         out: &mut RowsMut<'_>,
     ) {
-        let mut scratch = [0.0; ROWS_MAX * PANEL];
+        let mut scratch = TileSums::ZEROS;
         let (rows_max, unit) = self.tile_rows();
         for (column, panel) in panels.enumerate() {
             let tiles = split_evenly(block.rows.clone(), rows_max, unit);
@@ -152,7 +158,7 @@ impl Kernels {
                 let start = rows.start * out.stride + column * PANEL;
                 // Where 32-bit floats are stored, tiles write them in place.
                 let (values, stride) = if out.f32s.is_empty() {
-                    (&mut scratch[..], PANEL)
+                    (&mut scratch.0[..], PANEL)
                 } else {
                     (&mut out.f32s[start..], out.stride)
                 };
@@ -195,7 +201,7 @@ impl Kernels {
         }
         let states = block.states;
         let start = sums.rows.start * states.stride;
-        let bias = &layer.bias[panel];
+        let bias = layer.bias(panel);
         let columns = layer.weights.columns();
         let half = |k| half_distance(k, columns);
         if let Some(b) = layer.weights.panel_f32(panel) {
@@ -257,7 +263,7 @@ impl Kernels {
             columns: &int8.columns[panel],
             c: sums.values,
             c_stride: sums.stride,
-            bias: &layer.bias[panel],
+            bias: layer.bias(panel),
             ahead: Some(sums.tile),
         });
     }

@@ -1,5 +1,6 @@
 //! Weights of a linear layer, packed in the order in which tiles read them.
 
+use crate::aligned::{AlignedVec, Number};
 use crate::bf16;
 use crate::int8::{Int8Matrix, Int8Panels, STEP};
 use crate::precision::CpuPrecision;
@@ -22,8 +23,8 @@ pub struct PackedWeights {
 
 #[derive(Debug, Clone)]
 enum Panels {
-    F32(Vec<f32>),
-    Bf16(Vec<u16>),
+    F32(AlignedVec<f32>),
+    Bf16(AlignedVec<u16>),
     Int8(Int8Panels),
 }
 
@@ -140,15 +141,15 @@ impl PackedWeights {
 }
 
 /// Packs weights into panels. A step is `step` inputs, and a block has `columns` columns.
-fn pack<W: Copy, T: Copy + Default>(
+fn pack<W: Copy, T: Number>(
     weights: &[W],
     inputs: usize,
     (step, columns): (usize, usize),
     convert: impl Fn(W) -> T,
-) -> Vec<T> {
+) -> AlignedVec<T> {
     let steps = inputs.div_ceil(step);
     let panels = (weights.len() / inputs).div_ceil(PANEL);
-    let mut packed = vec![T::default(); panels * steps * step * PANEL];
+    let mut packed = AlignedVec::zeros(panels * steps * step * PANEL);
     for (output, row) in weights.chunks_exact(inputs).enumerate() {
         // A panel is a whole number of blocks.
         let block = &mut packed[output / columns * steps * step * columns..];

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use crate::activations::Rows;
+use crate::aligned::AlignedVec;
 use crate::int8::{RowScale, StateLayout};
 use crate::kernels::Kernels;
 
@@ -13,7 +14,7 @@ const LINE: usize = 64;
 /// Rows of 8-bit states, which a product reads.
 #[derive(Debug, Default)]
 pub(crate) struct QuantizedStates {
-    pub(crate) values: Vec<u8>,
+    pub(crate) values: AlignedVec<u8>,
     /// Bytes from one row to the next.
     pub(crate) stride: usize,
     pub(crate) scales: Vec<RowScale>,
@@ -41,8 +42,7 @@ impl QuantizedStates {
     ) {
         // A row of padding keeps rows apart in the L1 cache.
         self.stride = states.width.next_multiple_of(LINE) + LINE;
-        self.values
-            .resize(self.values.len().max(rows.len() * self.stride), 0);
+        self.values.grow(rows.len() * self.stride);
         self.rotated.resize(states.width, 0.0);
         self.scales.clear();
         for (row, values) in rows.zip(self.values.chunks_exact_mut(self.stride)) {

@@ -45,7 +45,19 @@ pub(crate) struct Tile<'a, T> {
 pub(crate) type TileFn<T> = unsafe fn(&mut Tile<'_, T>);
 
 /// A bias of zeros.
-pub(crate) const NO_BIAS: [f32; PANEL] = [0.0; PANEL];
+pub(crate) static NO_BIAS: Zeros = Zeros([0.0; PANEL]);
+
+/// Zeros that begin at a cache line.
+#[repr(C, align(64))]
+pub(crate) struct Zeros(pub(crate) [f32; PANEL]);
+
+/// Sums of a tile that are not stored in place, which begin at a cache line.
+#[repr(C, align(64))]
+pub(crate) struct TileSums(pub(crate) [f32; ROWS_MAX * PANEL]);
+
+impl TileSums {
+    pub(crate) const ZEROS: Self = Self([0.0; ROWS_MAX * PANEL]);
+}
 
 impl<T> Tile<'_, T> {
     /// Checks that everything that a kernel reads and writes lies within the slices. `step` is the number of values

@@ -3,13 +3,14 @@
 use super::matrix::Int8Matrix;
 use super::rotation::Rotation;
 use super::state_layout::StateLayout;
+use crate::aligned::AlignedVec;
 use crate::tile::PANEL;
 
 /// The panels of an [`Int8Matrix`], and how states become operands of its products.
 #[derive(Debug, Clone)]
 pub(crate) struct Int8Panels {
     /// Blocks of steps, as for bf16. A step is four inputs, output by output.
-    pub(crate) values: Vec<i8>,
+    pub(crate) values: AlignedVec<i8>,
     /// One for each panel.
     pub(crate) columns: Vec<ColumnScales>,
     pub(crate) states: StateLayout,
@@ -26,7 +27,7 @@ pub(crate) struct ColumnScales {
 
 impl Int8Panels {
     /// `pack` copies the values into panels.
-    pub(crate) fn new(matrix: &Int8Matrix, pack: impl FnOnce(&[i8]) -> Vec<i8>) -> Self {
+    pub(crate) fn new(matrix: &Int8Matrix, pack: impl FnOnce(&[i8]) -> AlignedVec<i8>) -> Self {
         let inputs = matrix.inputs();
         let empty = ColumnScales {
             scales: [0.0; PANEL],

@@ -26,7 +26,7 @@ pub(crate) unsafe fn tile_int8(tile: &mut Int8Tile<'_>) {
         a_stride: tile.a_stride,
         b: tile.b.as_ptr().cast(),
         // Zeros are the same in both formats.
-        first: NO_BIAS.as_ptr().cast(),
+        first: NO_BIAS.0.as_ptr().cast(),
         ahead: tile.ahead,
         // The sums are 32-bit integers until `finish` turns them into floats.
         c: tile.c.as_mut_ptr().cast(),
