@@ -347,10 +347,16 @@ fn softmax<const FUSED: bool>(row: &mut [f32], count: usize, scale: f32) -> f32 
     const PADDING: f32 = -1e30;
     let (lanes, _) = row[..count.next_multiple_of(LANES)].as_chunks_mut::<LANES>();
     let (last, rest) = (lanes.len() - 1, count - (lanes.len() - 1) * LANES);
-    // All lanes are written, because a vector load after writes to single lanes would stall.
-    for (lane, value) in lanes[last].iter_mut().enumerate() {
-        *value = if lane < rest { *value } else { PADDING };
-    }
+    // All lanes are written at once, because a vector load after writes to single lanes would stall.
+    let values = lanes[last];
+    lanes[last] = std::array::from_fn(|lane| {
+        // In 32 bits, so that it becomes a comparison of vectors.
+        if (lane as u32) < rest as u32 {
+            values[lane]
+        } else {
+            PADDING
+        }
+    });
     let mut maxima = [PADDING; LANES];
     for chunk in &*lanes {
         for (maximum, value) in maxima.iter_mut().zip(chunk) {
