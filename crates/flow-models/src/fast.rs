@@ -34,8 +34,6 @@ fn candidates(
 /// The same for the instruction sets that multiply 8-bit integers and bf16.
 fn faster_than_f32(int8: InstructionSet, bf16: InstructionSet) -> &'static [Precision] {
     match (int8.has_int8(), bf16) {
-        // There are no kernels for 8-bit integers in AMX.
-        (_, InstructionSet::Amx) => &[Precision::Bf16],
         (true, bf16) if bf16.has_bf16() => &[Precision::Int8, Precision::Bf16],
         (true, _) => &[Precision::Int8],
         (false, bf16) if bf16.has_bf16() => &[Precision::Bf16],
@@ -73,7 +71,7 @@ mod tests {
         use Precision::{Bf16, Int8};
         let check =
             |int8, bf16, expected: &[Precision]| assert_eq!(faster_than_f32(int8, bf16), expected);
-        check(Avx512Bf16, Amx, &[Bf16]);
+        check(Amx, Amx, &[Int8, Bf16]);
         check(Avx512Bf16, Avx512Bf16, &[Int8, Bf16]);
         check(Avx512Vnni, Avx512, &[Int8]);
         check(AvxVnni, Avx2, &[Int8]);
