@@ -5,10 +5,24 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixListener as StdListener;
 
 use rustix::process::{Uid, geteuid};
+use socket2::SockRef;
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::either::Either;
 
 use crate::{Accept, Listener};
+
+/// Bytes that a process may have sent on a Unix socket and the other one not read. The system's own limit, 208 KiB, is the size of
+/// four requests with 32 vectors, after which a sender has to wait: with 64 of them in progress, a gateway answered a fifth
+/// less. The system grants what its `net.core.wmem_max` allows, and counts its own overhead, for which it doubles the size.
+const SEND_BUFFER: usize = 512 << 10;
+
+/// Makes room for what a process sends on a Unix socket.
+pub(crate) fn enlarge_send_buffer(stream: &UnixStream) {
+    // A socket with a smaller buffer works, too.
+    if let Err(error) = SockRef::from(stream).set_send_buffer_size(SEND_BUFFER) {
+        tracing::debug!(%error, "the send buffer of a Unix socket keeps its size");
+    }
+}
 
 /// A Unix socket that listens. Its file may be open to others by mistake, so the user of each process that connects is
 /// checked, too.
@@ -54,6 +68,7 @@ impl Accept for LocalListener {
         loop {
             let (stream, _) = self.inner.accept().await?;
             if self.serves(&stream)? {
+                enlarge_send_buffer(&stream);
                 return Ok((stream, None));
             }
         }
@@ -100,6 +115,11 @@ mod tests {
         let mut text = [0; 5];
         accepted.read_exact(&mut text).await.unwrap();
         assert_eq!(&text, b"hello");
+        let Either::Right(stream) = &accepted else {
+            panic!("a Unix socket was accepted");
+        };
+        let before = SockRef::from(&near).send_buffer_size().unwrap();
+        assert!(SockRef::from(stream).send_buffer_size().unwrap() > before);
 
         let far = tokio::net::TcpStream::connect(address).await.unwrap();
         let (_, from) = tcp.accept().await.unwrap();

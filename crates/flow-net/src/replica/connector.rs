@@ -28,6 +28,7 @@ use tower_service::Service;
 use super::resolver::ShufflingResolver;
 use crate::BoxError;
 use crate::limits::TCP_KEEPALIVE;
+use crate::local_listener::enlarge_send_buffer;
 use crate::tls::ClientTls;
 
 /// Whether bytes have arrived on the newest connection.
@@ -188,9 +189,16 @@ fn tcp(resolver: ShufflingResolver) -> HttpConnector<ShufflingResolver> {
     tcp
 }
 
-/// Connects to a Unix socket. The kernel takes about a hundred bytes of a socket's path, so a longer one goes through the
-/// descriptor of the opened folder.
+/// Connects to a Unix socket.
 async fn connect_to(path: &Path) -> io::Result<UnixStream> {
+    let stream = connect_by_any_path(path).await?;
+    enlarge_send_buffer(&stream);
+    Ok(stream)
+}
+
+/// Connects by a path of any length. The kernel takes about a hundred bytes of a socket's path, so a longer one goes through the
+/// descriptor of the opened folder.
+async fn connect_by_any_path(path: &Path) -> io::Result<UnixStream> {
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) if path.as_os_str().len() > PATH_LEN_MAX => {
             let folder = File::open(folder).await?;
