@@ -15,7 +15,7 @@ impl Line {
 }
 
 /// A number for which all bytes are valid, so that a buffer can consist of bytes.
-pub(crate) trait Number: Copy + Default + private::Sealed {}
+pub(crate) trait PlainNumber: Copy + Default + private::Sealed {}
 
 mod private {
     pub(crate) trait Sealed {}
@@ -25,7 +25,7 @@ mod private {
     impl Sealed for i8 {}
 }
 
-impl<T: Copy + Default + private::Sealed> Number for T {}
+impl<T: Copy + Default + private::Sealed> PlainNumber for T {}
 
 /// A growable buffer of numbers that begins at a cache line.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl<T> Default for AlignedVec<T> {
     }
 }
 
-impl<T: Number> AlignedVec<T> {
+impl<T: PlainNumber> AlignedVec<T> {
     /// Creates a buffer of `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
         let mut values = Self::default();
@@ -69,7 +69,7 @@ impl<T: Number> AlignedVec<T> {
     }
 }
 
-impl<T: Number> Deref for AlignedVec<T> {
+impl<T: PlainNumber> Deref for AlignedVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -79,7 +79,7 @@ impl<T: Number> Deref for AlignedVec<T> {
     }
 }
 
-impl<T: Number> DerefMut for AlignedVec<T> {
+impl<T: PlainNumber> DerefMut for AlignedVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }

@@ -1,6 +1,6 @@
 //! Weights of a linear layer, packed in the order in which tiles read them.
 
-use crate::aligned::{AlignedVec, Number};
+use crate::aligned::{AlignedVec, PlainNumber};
 use crate::bf16;
 use crate::int8::{Int8Matrix, Int8Panels, STEP};
 use crate::precision::CpuPrecision;
@@ -141,7 +141,7 @@ impl PackedWeights {
 }
 
 /// Packs weights into panels. A step is `step` inputs, and a block has `columns` columns.
-fn pack<W: Copy, T: Number>(
+fn pack<W: Copy, T: PlainNumber>(
     weights: &[W],
     inputs: usize,
     (step, columns): (usize, usize),

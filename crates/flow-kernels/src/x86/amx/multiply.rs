@@ -32,13 +32,20 @@ pub(super) struct Operands {
 const PREFETCH_LINES: usize = 8;
 const PREFETCH_BYTES: usize = PREFETCH_LINES * 64;
 
+/// A block of assembly that multiplies.
+///
+/// # Safety
+///
+/// As for [`Product::run`], and the tile registers must be configured for the operands.
+type MultiplyFn = unsafe fn(Steps);
+
 /// The products of one format.
 #[derive(Clone, Copy)]
 pub(super) struct Product {
     /// Multiplies more than sixteen rows.
-    both: unsafe fn(Steps),
+    both: MultiplyFn,
     /// Multiplies up to sixteen rows.
-    upper: unsafe fn(Steps),
+    upper: MultiplyFn,
 }
 
 /// What one block of assembly reads and writes.
