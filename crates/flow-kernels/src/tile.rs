@@ -34,6 +34,10 @@ pub(crate) struct Tile<'a, T> {
     pub(crate) bias: &'a [f32; PANEL],
     /// Which part of the weights behind `b` the kernel should prefetch, if any: the number of tiles before this one that read
     /// the same weights.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "only tiles of AMX prefetch so")
+    )]
     pub(crate) ahead: Option<usize>,
 }
 
