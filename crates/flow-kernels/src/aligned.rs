@@ -15,17 +15,12 @@ impl Line {
 }
 
 /// A number for which all bytes are valid, so that a buffer can consist of bytes.
-pub(crate) trait PlainNumber: Copy + Default + private::Sealed {}
+pub(crate) trait PlainNumber: Copy {}
 
-mod private {
-    pub(crate) trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for u16 {}
-    impl Sealed for u8 {}
-    impl Sealed for i8 {}
-}
-
-impl<T: Copy + Default + private::Sealed> PlainNumber for T {}
+impl PlainNumber for f32 {}
+impl PlainNumber for u16 {}
+impl PlainNumber for u8 {}
+impl PlainNumber for i8 {}
 
 /// A growable buffer of numbers that begins at a cache line.
 #[derive(Debug, Clone)]
