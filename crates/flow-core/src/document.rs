@@ -128,6 +128,11 @@ impl Document {
             out.extend_from_slice(&edit.encoded);
         }
         self.encode_children(&mut out);
+        if self.version == DocArrayVersion::V1
+            && DocArrayVersion::of(&out) == Some(DocArrayVersion::V2)
+        {
+            out = v1::with_id_last(&out);
+        }
         Cow::Owned(out.into())
     }
 

@@ -21,11 +21,18 @@ impl DocArrayVersion {
     /// field 1) in the second.
     #[must_use]
     pub fn of(raw: &[u8]) -> Option<Self> {
-        const FIELD_1: u8 = 0x0a;
         let first = Fields::of(raw).next()?.ok()?;
-        let is_entry = first.number == 1 && first.content.first() == Some(&FIELD_1);
+        let is_entry = first.number == 1 && is_entry(first.content);
         Some(if is_entry { Self::V2 } else { Self::V1 })
     }
+}
+
+/// Whether an id is the entry of a map instead: a key and a value, and nothing else.
+fn is_entry(content: &[u8]) -> bool {
+    const FIELD_1: u8 = 0x0a;
+    content.first() == Some(&FIELD_1)
+        && Fields::of(content)
+            .all(|field| field.is_ok_and(|field| field.is_message && matches!(field.number, 1 | 2)))
 }
 
 /// A document or a part of it is invalid.

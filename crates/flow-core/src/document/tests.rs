@@ -146,6 +146,31 @@ fn versions_are_recognised_by_their_first_field() {
 }
 
 #[test]
+fn an_edit_does_not_change_the_version_that_the_first_field_shows() {
+    // The id is a key and a value, but a text comes before it; an edit moves the text to the end.
+    let mut raw = BytesMut::new();
+    wire::put(&mut raw, 4, b"a text");
+    wire::put(&mut raw, 1, b"\n\x03key\x12\x00");
+    let mut document = Document::decode(DocArrayVersion::V1, raw.freeze()).unwrap();
+    document.set_text("another");
+    let encoded = document.encode();
+    assert_eq!(DocArrayVersion::of(&encoded), Some(DocArrayVersion::V1));
+    let again = Document::decode(DocArrayVersion::V1, encoded).unwrap();
+    assert_eq!(again.id(), "\n\x03key\x12\x00");
+    assert_eq!(again.text(), "another");
+}
+
+#[test]
+fn an_id_that_begins_as_an_entry_does_is_an_id() {
+    for id in ["\n", "\nid", "\n\x02id\x08\x01"] {
+        let mut document = Document::new();
+        document.set_id(id);
+        let version = DocArrayVersion::of(&document.encode());
+        assert_eq!(version, Some(DocArrayVersion::V1), "{id:?}");
+    }
+}
+
+#[test]
 fn documents_of_the_second_version_are_edited_by_name() {
     let raw = v2_raw(&[("id", "a"), ("text", "hello"), ("own", "kept")]);
     let mut document = Document::decode(DocArrayVersion::V2, raw).unwrap();

@@ -142,6 +142,19 @@ pub(super) fn children(raw: &Bytes, name: &str) -> Result<Vec<Bytes>, NotAMessag
         .collect()
 }
 
+/// The message with its id after all other fields. An id that reads as the entry of a map would show the wrong version
+/// if it came first.
+pub(super) fn with_id_last(message: &[u8]) -> BytesMut {
+    let fields = || Fields::of(message).filter_map(Result::ok);
+    let is_id = |field: &Field<'_>| is("id", field);
+    let others = fields().filter(|field| !is_id(field));
+    let mut out = BytesMut::with_capacity(message.len());
+    for field in others.chain(fields().filter(is_id)) {
+        out.extend_from_slice(field.whole);
+    }
+    out
+}
+
 pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: impl Iterator<Item = Bytes>) {
     for document in documents {
         wire::put(out, number(name), &document);
