@@ -6,7 +6,9 @@ use std::net::TcpListener;
 use flow_core::Deadline;
 use flow_proto::Envelope;
 use flow_tests::raw::{Connection, encoded};
-use flow_tests::{DocArrayVersion, Stock, TestFlow, client, eventually, free_port, texts_of};
+use flow_tests::{
+    DocArrayVersion, Stock, TestFlow, client, eventually, free_port, python, texts_of,
+};
 
 use crate::collector::{Collector, Span};
 use crate::monitoring::{of_executor, of_gateway, read_by_prometheus};
@@ -19,6 +21,7 @@ const CLIENT: &str = "b7ad6b7169203331";
 const SOON: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "50");
 
 const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
+const STREAM: &str = "/jina.JinaRPC/Call";
 
 /// The spans of the client's trace so far.
 fn of_client(collector: &Collector) -> Vec<Span> {
@@ -188,6 +191,46 @@ async fn one_trace_joins_client_gateway_and_both_branches() {
 /// The kinds of spans, as OTLP numbers them.
 const SERVER: u8 = 2;
 const CLIENT_KIND: u8 = 3;
+
+#[test]
+fn the_trace_of_a_stock_client_goes_on_in_the_flow() {
+    let Some(collector) = Collector::start() else {
+        return;
+    };
+    let flow = TestFlow::up_in(
+        &format!(
+            "{}\nexecutors: [{{name: a, uses: echo}}]",
+            traced(&collector)
+        ),
+        &[SOON],
+    );
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let ports = [flow.port(), collector.ports.grpc].map(|port| port.to_string());
+        let Some(ids) = python(version, "traced_client.py", &ports) else {
+            continue;
+        };
+        for (id, method) in ids.as_array().unwrap().iter().zip([STREAM, UNARY]) {
+            let of_call = || {
+                let all = collector.spans().into_iter();
+                all.filter(|span| Some(span.trace.as_str()) == id.as_str())
+                    .collect::<Vec<Span>>()
+            };
+            let has = |service: &str| of_call().iter().any(|it| it.service == service);
+            eventually("the spans of all three", || {
+                has("gateway/rep-0") && has("a/rep-0") && of_call().iter().any(is_clients)
+            });
+            let spans = of_call();
+            let gateway = only(&spans, "gateway/rep-0", method);
+            let parent = spans.iter().find(|it| it.id == gateway.parent);
+            assert!(parent.is_some_and(is_clients), "{version:?} {spans:#?}");
+        }
+    }
+}
+
+/// Whether a client sent it, and no process of the flow.
+fn is_clients(span: &Span) -> bool {
+    !span.service.ends_with("/rep-0")
+}
 
 #[tokio::test]
 async fn requests_that_share_a_call_are_linked_to_it() {

@@ -1,7 +1,7 @@
 //! Benchmark: the cost of the gateway itself: unary calls through it to an executor that does nothing.
 //!
-//! Beside us runs the least that any gateway costs: bare tonic that forwards bytes to an echo. The
-//! bar is the ratio of the two, in the same round.
+//! Beside us runs the least that any gateway costs: bare tonic that forwards bytes to an echo, and proxies written in C
+//! in front of the same echo. The bar is the ratio to the former, in the same round.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::bench::participants::{Bench, System, comparison};
 use crate::bench::process::Server;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::{SIZES, Size};
-use crate::bench::{h2load, ours};
+use crate::bench::{h2load, ours, proxies};
 use crate::shell;
 use crate::statistics::median;
 
@@ -31,10 +31,12 @@ const ECHO: &str = "bare tonic echo";
 const PROXY: &str = "bare tonic proxy";
 const FLOW: &str = "flow";
 const JINA: &str = "Jina 3.27";
+const HAPROXY: &str = "HAProxy";
+const NGINX: &str = "nginx";
 
 pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     h2load::look_for()?;
-    let targets = start(bench)?;
+    let targets = start(bench, report)?;
     let names = targets.iter().map(|target| target.name.as_str());
     let mut table = Table::new(names, "requests/s");
     for size in SIZES {
@@ -57,24 +59,8 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     report.write("gateway", &table, &verdict(&table))
 }
 
-fn start(bench: &Bench) -> anyhow::Result<Vec<Target>> {
-    let mut targets = Vec::new();
-    if bench.has(System::Bare) {
-        let (echo, echo_url) = bare(&["echo"])?;
-        let (proxy, url) = bare(&["proxy", &echo_url])?;
-        targets.push(Target {
-            name: ECHO.to_owned(),
-            url: echo_url,
-            slower: 1,
-            _servers: vec![echo],
-        });
-        targets.push(Target {
-            name: PROXY.to_owned(),
-            url,
-            slower: 1,
-            _servers: vec![proxy],
-        });
-    }
+fn start(bench: &Bench, report: &Report) -> anyhow::Result<Vec<Target>> {
+    let mut targets = start_proxies(bench, report)?;
     if bench.has(System::Flow) {
         for version in bench.versions() {
             let flow = version.up("flows/echo.yml")?;
@@ -89,6 +75,34 @@ fn start(bench: &Bench) -> anyhow::Result<Vec<Target>> {
         ));
     }
     Ok(targets)
+}
+
+/// The bare echo, and what forwards requests to it.
+fn start_proxies(bench: &Bench, report: &Report) -> anyhow::Result<Vec<Target>> {
+    let wanted = [System::Bare, System::Haproxy, System::Nginx];
+    if !wanted.iter().any(|system| bench.has(*system)) {
+        return Ok(Vec::new());
+    }
+    let (echo, echo_url) = bare(&["echo"])?;
+    let address = echo_url.trim_start_matches("http://").to_owned();
+    let mut started = Vec::new();
+    if bench.has(System::Bare) {
+        started.push((PROXY, bare(&["proxy", &echo_url])?));
+    }
+    if bench.has(System::Haproxy) {
+        started.push((HAPROXY, proxies::haproxy(report, &address)?));
+    }
+    if bench.has(System::Nginx) {
+        started.push((NGINX, proxies::nginx(report, &address)?));
+    }
+    started.insert(0, (ECHO, (echo, echo_url)));
+    let targets = started.into_iter().map(|(name, (server, url))| Target {
+        name: name.to_owned(),
+        url,
+        slower: 1,
+        _servers: vec![server],
+    });
+    Ok(targets.collect())
 }
 
 fn target(name: String, slower: usize, flow: ours::Flow) -> Target {
@@ -126,19 +140,26 @@ fn answers_well(url: &str, request: &Path) -> anyhow::Result<()> {
 }
 
 fn verdict(table: &Table) -> String {
-    let ratios = SIZES.iter().filter_map(|size| {
-        let rate = |system| Some(median(table.values(size.name, system)?));
-        let ratio = rate(FLOW)? / rate(PROXY)?;
-        Some(format!(
-            "- {}: flow is at {ratio:.2} of the bare proxy\n",
-            size.name
-        ))
-    });
-    let ratios: String = ratios.collect();
+    let ratios = [PROXY, HAPROXY, NGINX]
+        .map(|peer| ratios(table, peer))
+        .concat();
     let rows: Vec<&str> = SIZES.iter().map(|size| size.name).collect();
     let change = comparison(table, &rows, &[FLOW]);
     if ratios.is_empty() {
         return change;
     }
-    format!("The bar is {BAR} at the two larger sizes.\n\n{ratios}{change}")
+    format!("The bar is {BAR} of the bare proxy at the two larger sizes.\n\n{ratios}{change}")
+}
+
+/// A line for each size at which both were measured.
+fn ratios(table: &Table, peer: &str) -> String {
+    let line = |size: &Size| {
+        let rate = |system| Some(median(table.values(size.name, system)?));
+        let ratio = rate(FLOW)? / rate(peer)?;
+        Some(format!(
+            "- {}: flow is at {ratio:.2} of {peer}\n",
+            size.name
+        ))
+    };
+    SIZES.iter().filter_map(line).collect()
 }

@@ -23,6 +23,7 @@ mod ours;
 mod participants;
 mod process;
 mod products;
+mod proxies;
 mod python;
 mod python_tutorial;
 mod report;

@@ -20,6 +20,10 @@ pub(super) enum System {
     Flow,
     /// Stock Jina, from .peers/jina-v1.
     Jina,
+    /// HAProxy in front of a bare echo, from Debian's package.
+    Haproxy,
+    /// nginx in front of a bare echo, from Debian's package.
+    Nginx,
 }
 
 /// What the subjects share.

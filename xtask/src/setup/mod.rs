@@ -8,7 +8,7 @@
 //! | `.peers/python` | NumPy, and the package `flow_serve` of this tree | tests |
 //! | `.peers/python-oldest`, `.peers/python-newest` | NumPy for Python 3.9 and 3.13, the oldest and the newest that are tested | tests |
 //! | `.peers/types` | mypy, and pyright with Node.js | tests |
-//! | `.peers/maturin` | maturin, which makes wheels | `cargo xtask wheel` |
+//! | `.peers/maturin` | maturin, which makes wheels, and auditwheel, which checks them | `cargo xtask wheel` |
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
 //! | `.peers/openapi` | `openapi-spec-validator` and `schemathesis`, for the OpenAPI document | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
@@ -63,7 +63,7 @@ pub(crate) enum Group {
     Python,
     /// The type checkers mypy and pyright, 380 MB.
     Types,
-    /// Maturin, which builds wheels, 30 MB.
+    /// Maturin, which builds wheels, and auditwheel, which checks them, 30 MB.
     Maturin,
     /// Clients of the HTTP APIs of OpenAI, Cohere and others, 400 MB.
     HttpClients,
@@ -147,6 +147,14 @@ pub(crate) fn maturin() -> anyhow::Result<PathBuf> {
     match prepare(&folder(), &[Group::Maturin])?.pop() {
         Some(SetupFailure { why, .. }) => Err(why),
         None => Ok(folder().join(venv::MATURIN.folder).join("bin/maturin")),
+    }
+}
+
+/// The program that reads off a wheel which systems it runs on, set up if it is not there.
+pub(crate) fn auditwheel() -> anyhow::Result<PathBuf> {
+    match prepare(&folder(), &[Group::Maturin])?.pop() {
+        Some(SetupFailure { why, .. }) => Err(why),
+        None => Ok(folder().join(venv::MATURIN.folder).join("bin/auditwheel")),
     }
 }
 

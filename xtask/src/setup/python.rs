@@ -96,6 +96,19 @@ impl Python {
         shell::output(command.arg("--dest").arg(into)).map(drop)
     }
 
+    /// Builds a wheel of a source distribution, with what that needs to build.
+    pub(crate) fn wheel(&self, source: &Path, into: &Path) -> anyhow::Result<()> {
+        let mut command = self.module("pip");
+        command.args([
+            "wheel",
+            "--no-deps",
+            "--no-input",
+            "--disable-pip-version-check",
+        ]);
+        command.arg("--wheel-dir").arg(into).arg(source);
+        shell::run(&mut command)
+    }
+
     /// Unpacks a wheel.
     pub(crate) fn unpack(&self, wheel: &Path, into: &Path) -> anyhow::Result<()> {
         shell::output(self.module("zipfile").arg("-e").arg(wheel).arg(into)).map(drop)

@@ -84,13 +84,13 @@ pub(crate) const HYPOTHESIS_IN_JINA_V1: Venv = Venv {
     proof: "import docarray, hypothesis",
 };
 
-/// What makes wheels of Rust.
+/// What makes wheels of Rust, and what checks them.
 pub(crate) const MATURIN: Venv = Venv {
     folder: "maturin",
     marker: READY,
     pins: "constraints-maturin.txt",
-    packages: &["maturin"],
-    proof: "import maturin",
+    packages: &["maturin", "auditwheel"],
+    proof: "import maturin, auditwheel",
 };
 
 pub(crate) const KUBERNETES: Venv = Venv {

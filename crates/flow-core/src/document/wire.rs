@@ -29,7 +29,7 @@ impl<'a> Fields<'a> {
 
     fn read(&mut self) -> Option<Field<'a>> {
         let start = self.rest;
-        let tag = decode_varint(&mut self.rest).ok()?;
+        let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|&number| number != 0)?;
         let wire_type = WireType::try_from(tag & 7).ok()?;
         let content = self.content(wire_type)?;
@@ -45,14 +45,25 @@ impl<'a> Fields<'a> {
 
     fn content(&mut self, wire_type: WireType) -> Option<&'a [u8]> {
         let length = match wire_type {
-            WireType::Varint => return decode_varint(&mut self.rest).ok().map(|_| &[][..]),
+            WireType::Varint => return self.varint().map(|_| &[][..]),
             WireType::SixtyFourBit => return self.take(8).map(|_| &[][..]),
             WireType::ThirtyTwoBit => return self.take(4).map(|_| &[][..]),
-            WireType::LengthDelimited => decode_varint(&mut self.rest).ok()?,
+            WireType::LengthDelimited => self.varint()?,
             // These messages have no groups.
             WireType::StartGroup | WireType::EndGroup => return None,
         };
         self.take(usize::try_from(length).ok()?)
+    }
+
+    /// Most tags and lengths have one byte, which needs no loop.
+    fn varint(&mut self) -> Option<u64> {
+        match self.rest.split_first() {
+            Some((&byte, rest)) if byte < 0x80 => {
+                self.rest = rest;
+                Some(u64::from(byte))
+            }
+            _ => decode_varint(&mut self.rest).ok(),
+        }
     }
 
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {

@@ -3,6 +3,8 @@
 //! maturin makes it, in a virtual environment of its own. The program is a script of the wheel: `pip install` puts it
 //! beside the interpreter.
 
+mod check;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,6 +12,7 @@ use std::process::Command;
 use anyhow::Context;
 use clap::ValueEnum;
 
+use crate::repository::root;
 use crate::{setup, shell};
 
 #[derive(Debug, clap::Args)]
@@ -21,6 +24,14 @@ pub(crate) struct Args {
     /// Folder for the wheel.
     #[arg(long, default_value = "target/wheels")]
     out: PathBuf,
+
+    /// Check the wheel's platform tag with auditwheel, install it in a new virtual environment, and use it there.
+    #[arg(long)]
+    check: bool,
+
+    /// Make the source distribution as well; with `--check`, also build a wheel of it.
+    #[arg(long)]
+    sdist: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -54,14 +65,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .args(args.profile.flag()),
     )?;
     put_program(args.profile)?;
-    let mut command = Command::new(maturin);
-    command
-        .current_dir(crate::repository::root())
-        .args(["build", "--manifest-path", "crates/flow-py/Cargo.toml"])
-        .args(args.profile.flag())
-        .arg("--out")
-        .arg(&args.out);
-    shell::run(&mut command)
+    let maturin = |task: &str| {
+        let mut command = Command::new(&maturin);
+        command.current_dir(root());
+        command.args([task, "--manifest-path", "crates/flow-py/Cargo.toml"]);
+        command.arg("--out").arg(&args.out);
+        command
+    };
+    shell::run(maturin("build").args(args.profile.flag()))?;
+    let out = root().join(&args.out);
+    if args.check {
+        check::check(&check::newest(&out, "whl")?)?;
+    }
+    if args.sdist {
+        shell::run(&mut maturin("sdist"))?;
+        if args.check {
+            check::check_source(&check::newest(&out, "gz")?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Copies the program to where maturin takes it from.
@@ -72,7 +94,7 @@ fn put_program(profile: Profile) -> anyhow::Result<()> {
         .nth(2)
         .context("xtask lies in no target folder")?;
     let program = target.join(profile.folder()).join("flow");
-    let scripts = crate::repository::root().join(DATA).join("scripts");
+    let scripts = root().join(DATA).join("scripts");
     fs::create_dir_all(&scripts)?;
     fs::copy(&program, scripts.join("flow"))
         .with_context(|| format!("cannot copy `{}`", program.display()))?;
