@@ -43,20 +43,11 @@ impl DocumentArray {
             .iter()
             .find_map(|raw| DocArrayVersion::of(raw))
             .unwrap_or_default();
-        let decode = |(place, raw)| {
-            Document::decode(version, raw).map_err(|error| match error {
-                BadDocument::Malformed { source, .. } => BadDocument::Malformed {
-                    what: format!("document {place}"),
-                    source,
-                },
-                other => other,
-            })
-        };
-        let documents = raws
-            .into_iter()
-            .enumerate()
-            .map(decode)
-            .collect::<Result<_, _>>()?;
+        let mut documents = Vec::with_capacity(raws.len());
+        for (place, raw) in raws.into_iter().enumerate() {
+            let document = Document::decode(version, data.slice_ref(raw));
+            documents.push(document.map_err(|error| error.at(place))?);
+        }
         Ok(Self { documents })
     }
 
@@ -138,12 +129,12 @@ pub fn document_array_message(data: &Bytes) -> Result<Bytes, BadDocument> {
 }
 
 /// The bytes of each document in a request's `data` field.
-fn split(data: &Bytes) -> Result<Vec<Bytes>, BadDocument> {
+fn split(data: &[u8]) -> Result<Vec<&[u8]>, BadDocument> {
     let mut raws = Vec::new();
     for field in Fields::of(data) {
         let field = field.map_err(|NotAMessage| malformed("the request's data"))?;
         match field.number {
-            DATA_DOCS => split_array(data, field.content, &mut raws)?,
+            DATA_DOCS => split_array(field.content, &mut raws)?,
             DATA_DOCS_BYTES => return Err(BadDocument::Pickle),
             _ => {}
         }
@@ -151,14 +142,14 @@ fn split(data: &Bytes) -> Result<Vec<Bytes>, BadDocument> {
     Ok(raws)
 }
 
-fn split_array(data: &Bytes, array: &[u8], raws: &mut Vec<Bytes>) -> Result<(), BadDocument> {
+fn split_array<'d>(array: &'d [u8], raws: &mut Vec<&'d [u8]>) -> Result<(), BadDocument> {
     for field in Fields::of(array) {
         let field = field.map_err(|NotAMessage| malformed("the array of documents"))?;
         if field.number == DOCS {
             if raws.len() == DOCUMENTS_MAX {
                 return Err(BadDocument::TooMany { max: DOCUMENTS_MAX });
             }
-            raws.push(data.slice_ref(field.content));
+            raws.push(field.content);
         }
     }
     Ok(())

@@ -74,6 +74,19 @@ pub enum BadDocument {
     Json(String),
 }
 
+impl BadDocument {
+    /// The same of a document at this place in its array.
+    pub(super) fn at(self, place: usize) -> Self {
+        match self {
+            Self::Malformed { source, .. } => Self::Malformed {
+                what: format!("document {place}"),
+                source,
+            },
+            other => other,
+        }
+    }
+}
+
 pub(super) fn malformed(what: impl Into<String>) -> BadDocument {
     BadDocument::Malformed {
         what: what.into(),

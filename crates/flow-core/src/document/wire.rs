@@ -6,6 +6,9 @@
 use bytes::{BufMut, BytesMut};
 use prost::encoding::{WireType, decode_varint, encode_varint, encoded_len_varint};
 
+/// The wire type of texts, bytes and messages, in the lowest three bits of a tag.
+const LENGTH_DELIMITED: u8 = WireType::LengthDelimited as u8;
+
 /// One field of a message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field<'a> {
@@ -27,9 +30,33 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
+    #[inline]
     fn read(&mut self) -> Option<Field<'a>> {
+        // Most fields have a tag and a length of one byte each.
+        match *self.rest {
+            [tag, len, ..] if tag < 0x80 && len < 0x80 && tag & 7 == LENGTH_DELIMITED => {
+                self.read_short(u32::from(tag >> 3), usize::from(len))
+            }
+            _ => self.read_any(),
+        }
+    }
+
+    /// Reads a length-delimited field whose tag and length have a byte each.
+    #[inline]
+    fn read_short(&mut self, number: u32, len: usize) -> Option<Field<'a>> {
+        let (whole, rest) = self.rest.split_at_checked(2 + len)?;
+        self.rest = rest;
+        (number != 0).then_some(Field {
+            number,
+            content: &whole[2..],
+            is_message: true,
+            whole,
+        })
+    }
+
+    fn read_any(&mut self) -> Option<Field<'a>> {
         let start = self.rest;
-        let tag = self.varint()?;
+        let tag = decode_varint(&mut self.rest).ok()?;
         let number = u32::try_from(tag >> 3).ok().filter(|&number| number != 0)?;
         let wire_type = WireType::try_from(tag & 7).ok()?;
         let content = self.content(wire_type)?;
@@ -45,25 +72,14 @@ impl<'a> Fields<'a> {
 
     fn content(&mut self, wire_type: WireType) -> Option<&'a [u8]> {
         let length = match wire_type {
-            WireType::Varint => return self.varint().map(|_| &[][..]),
+            WireType::Varint => return decode_varint(&mut self.rest).ok().map(|_| &[][..]),
             WireType::SixtyFourBit => return self.take(8).map(|_| &[][..]),
             WireType::ThirtyTwoBit => return self.take(4).map(|_| &[][..]),
-            WireType::LengthDelimited => self.varint()?,
+            WireType::LengthDelimited => decode_varint(&mut self.rest).ok()?,
             // These messages have no groups.
             WireType::StartGroup | WireType::EndGroup => return None,
         };
         self.take(usize::try_from(length).ok()?)
-    }
-
-    /// Most tags and lengths have one byte, which needs no loop.
-    fn varint(&mut self) -> Option<u64> {
-        match self.rest.split_first() {
-            Some((&byte, rest)) if byte < 0x80 => {
-                self.rest = rest;
-                Some(u64::from(byte))
-            }
-            _ => decode_varint(&mut self.rest).ok(),
-        }
     }
 
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
@@ -77,6 +93,7 @@ impl<'a> Iterator for Fields<'a> {
     /// Yields one `Err` where the bytes are not valid, and then ends.
     type Item = Result<Field<'a>, NotAMessage>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;

@@ -82,8 +82,10 @@ impl<E> CallRunner<E> {
             return;
         };
         // Copies share the documents' bytes. The originals are needed if the call fails.
-        let copies = batch.iter().flat_map(|call| call.documents.iter().cloned());
-        let mut documents: Vec<Document> = copies.collect();
+        let count = batch.iter().map(|call| call.documents.len()).sum();
+        let mut documents: Vec<Document> = Vec::with_capacity(count);
+        let originals = batch.iter().flat_map(|call| &call.documents);
+        documents.extend(originals.cloned());
         let time = self.time(&batch);
         let spans = self.spans(&mut batch);
         let outcome = run_method(&batch, || {
