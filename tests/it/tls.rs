@@ -5,8 +5,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use flow_tests::{Program, TestFlow, eventually, flow_command, send, skipped};
+use flow_tests::{
+    DocArrayVersion, Program, TestFlow, eventually, flow_command, last_json, script, send, skipped,
+};
 use rustix::process::Signal;
+use serde_json::json;
 use tempfile::TempDir;
 
 /// An authority of its own, and a certificate for `localhost`, made by the program `openssl`.
@@ -135,6 +138,28 @@ fn openssl_without_a_certificate_is_refused_where_one_is_required() {
     let own = "-tls1_2 -CAfile ca.pem -cert gateway.pem -key gateway.key";
     let said = certificates.connect(&flow, own);
     assert!(said.contains("Verify return code: 0 (ok)"), "{said}");
+}
+
+#[test]
+fn stock_clients_post_over_tls() {
+    let Some(certificates) = Certificates::new() else {
+        return;
+    };
+    let flow = certificates.flow("");
+    let expected = json!(["a", "b", "c"]);
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let Some(mut command) = script(version, "tls_client.py") else {
+            continue;
+        };
+        command.arg(flow.port().to_string());
+        // Each of its libraries reads the authority from a variable of its own.
+        let authority = certificates.path("ca.pem");
+        command.env("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", &authority);
+        command.env("SSL_CERT_FILE", &authority);
+        let back = last_json(command);
+        let all = json!({"grpc": expected, "http": expected, "websocket": expected});
+        assert_eq!(back, all, "{version:?}");
+    }
 }
 
 #[test]
