@@ -5,7 +5,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flow_tests::{DocArrayVersion, TestFlow, python, skipped, texts};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flow_proto::Envelope;
+use flow_tests::raw::encoded;
+use flow_tests::{DocArrayVersion, TestFlow, python, said, skipped, texts};
+use prost::Message;
 use serde_json::{Value, json};
 
 use crate::FAULTY;
@@ -334,4 +339,33 @@ fn pages_of_other_web_sites_cannot_act_whatever_cors_allows() {
     let shown = found["shown"].as_str().unwrap();
     assert!(shown.contains("Open it by IP address"), "{shown}");
     assert_eq!(found["framed"], "closed", "{found}");
+}
+
+#[test]
+fn a_page_of_another_site_calls_the_apis_if_cors_allows_it() {
+    let request = texts("/any", &["hello"]);
+    let body = BASE64.encode(encoded(&request));
+    let flow = |cors: &str| {
+        TestFlow::up(&format!(
+            "gateway: {{cors: {cors}}}\nexecutors: [{{uses: echo}}]"
+        ))
+    };
+    let Some(found) = browse(&flow("true"), "api", &[&body]) else {
+        return;
+    };
+    let http = json!({"status": 200, "id": "from-a-page", "text": "hello"});
+    assert_eq!(found["http"], http, "{found}");
+    let grpc = &found["grpc"];
+    assert_eq!(grpc["status"], 200, "{found}");
+    let trailers = grpc["trailers"].as_str().unwrap();
+    assert!(trailers.contains("grpc-status:0"), "{trailers}");
+    let message = BASE64.decode(grpc["message"].as_str().unwrap()).unwrap();
+    let reply = Envelope::decode(message.as_slice()).unwrap();
+    assert_eq!(said(&reply).texts, ["hello"]);
+
+    for cors in ["false", "['https://elsewhere.example']"] {
+        let found = browse(&flow(cors), "api", &[&body]).unwrap();
+        let refused = json!("TypeError");
+        assert_eq!((&found["http"], &found["grpc"]), (&refused, &refused));
+    }
 }

@@ -4,6 +4,7 @@
     console.py PROGRAM URL operate [FOLDER]  logs, and what changes the flow
     console.py PROGRAM URL attack            what pages of other web sites can do
     console.py PROGRAM URL key KEY OPERATOR  that it asks for an API key; the second key may read logs and act
+    console.py PROGRAM URL api BODY          what a page of another origin gets of the APIs; BODY is a gRPC request, in base64
 
 The last line is what was found, as JSON.
 """
@@ -384,10 +385,11 @@ FRAME = """(url) => new Promise((done) => {
 })"""
 
 
-async def attack(page: Page, url: str) -> dict:
-    """Pages of another port, and of a name that points to the gateway, ask for what the console may."""
+@contextlib.asynccontextmanager
+async def other_site(title: str):
+    """An empty page at a port of its own, and its URL."""
     async def serve(_: aiohttp.web.Request) -> aiohttp.web.Response:
-        return aiohttp.web.Response(text="<!doctype html><title>evil</title>", content_type="text/html")
+        return aiohttp.web.Response(text=f"<!doctype html><title>{title}</title>", content_type="text/html")
 
     site = aiohttp.web.Application()
     site.router.add_get("/", serve)
@@ -395,21 +397,68 @@ async def attack(page: Page, url: str) -> dict:
     await runner.setup()
     listener = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
     await listener.start()
-    evil = f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    told = {}
-    for name, at, target in [
-        ("port", evil, url),
-        ("name", evil.replace("127.0.0.1", EVIL), url),
-        ("rebound", url.replace("127.0.0.1", EVIL), url.replace("127.0.0.1", EVIL)),
-    ]:
-        await page.go(at)
-        told[name] = await page.value(f"{ATTACK}({json.dumps(target)})")
-    shown = await page.until("!document.querySelector('#problem').hidden && document.querySelector('#problem').textContent")
-    # A frame around the console stays empty.
-    await page.go(evil)
-    framed = await page.value(f"({FRAME})({json.dumps(url)})")
-    await runner.cleanup()
-    return {"told": told, "shown": shown, "framed": framed}
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+# What the APIs answer a script of a page: JSON over HTTP, and a message over gRPC-Web with its trailers.
+APIS = """(async (url, body) => {
+  const post = async (path, type, body, headers = {}) => {
+    const reply = await fetch(url + path, { method: 'POST', headers: { 'content-type': type, ...headers }, body });
+    return { status: reply.status, id: reply.headers.get('x-request-id'), bytes: new Uint8Array(await reply.arrayBuffer()) };
+  };
+  const text = (bytes) => new TextDecoder().decode(bytes);
+  const frames = (bytes) => {
+    const found = [];
+    for (let at = 0; at < bytes.length; ) {
+      const end = at + 5 + new DataView(bytes.buffer, at + 1, 4).getUint32(0);
+      found.push({ trailers: bytes[at] === 128, content: bytes.subarray(at + 5, end) });
+      at = end;
+    }
+    return found;
+  };
+  const http = async () => {
+    const sent = JSON.stringify({ data: [{ text: 'hello' }], execEndpoint: '/any' });
+    const reply = await post('post', 'application/json', sent, { 'x-request-id': 'from-a-page' });
+    return { status: reply.status, id: reply.id, text: JSON.parse(text(reply.bytes)).data[0].text };
+  };
+  const grpc = async () => {
+    const sent = Uint8Array.from(atob(body), (it) => it.charCodeAt(0));
+    const path = 'jina.JinaSingleDataRequestRPC/process_single_data';
+    const reply = await post(path, 'application/grpc-web+proto', sent, { 'x-grpc-web': '1' });
+    const [message, trailers] = frames(reply.bytes);
+    return { status: reply.status, message: btoa(String.fromCharCode(...message.content)), trailers: text(trailers.content) };
+  };
+  const or = (reason) => reason.name;
+  return [await http().catch(or), await grpc().catch(or)];
+})"""
+
+
+async def apis(page: Page, url: str, body: str) -> dict:
+    async with other_site("page") as site:
+        await page.go(site)
+        http, grpc = await page.value(f"{APIS}({json.dumps(url)}, {json.dumps(body)})")
+        return {"http": http, "grpc": grpc}
+
+
+async def attack(page: Page, url: str) -> dict:
+    """Pages of another port, and of a name that points to the gateway, ask for what the console may."""
+    async with other_site("evil") as evil:
+        told = {}
+        for name, at, target in [
+            ("port", evil, url),
+            ("name", evil.replace("127.0.0.1", EVIL), url),
+            ("rebound", url.replace("127.0.0.1", EVIL), url.replace("127.0.0.1", EVIL)),
+        ]:
+            await page.go(at)
+            told[name] = await page.value(f"{ATTACK}({json.dumps(target)})")
+        shown = await page.until("!document.querySelector('#problem').hidden && document.querySelector('#problem').textContent")
+        # A frame around the console stays empty.
+        await page.go(evil)
+        framed = await page.value(f"({FRAME})({json.dumps(url)})")
+        return {"told": told, "shown": shown, "framed": framed}
 
 
 async def with_key(page: Page, key: str, operator: str) -> dict:
@@ -468,6 +517,8 @@ async def browse(program: str, url: str, task: str, rest: list[str]) -> dict:
                             found = await operate(page, url, folder)
                         case "attack":
                             found = await attack(page, url)
+                        case "api":
+                            found = await apis(page, url, *rest)
                         case _:
                             found = await with_key(page, *rest)
                     others = [it for it in page.urls if not it.startswith((url, "data:"))]

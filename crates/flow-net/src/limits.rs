@@ -20,7 +20,7 @@ pub(crate) const STREAM_WINDOW: u32 = 4 << 20;
 pub(crate) const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// Largest HTTP/2 frame: large enough that vectors need few frames, small enough to interleave requests.
-const FRAME_LEN_MAX: u32 = 256 << 10;
+pub(crate) const FRAME_LEN_MAX: u32 = 256 << 10;
 
 /// Requests of one connection in progress; the client delays further ones.
 const CONNECTION_STREAMS_MAX: u32 = 4096;

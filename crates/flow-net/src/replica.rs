@@ -18,7 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::dns::Instance;
 use crate::grpc::Metadata;
-use crate::limits::{CONNECTION_WINDOW, Limits, STREAM_WINDOW, TCP_KEEPALIVE};
+use crate::limits::{CONNECTION_WINDOW, FRAME_LEN_MAX, Limits, STREAM_WINDOW, TCP_KEEPALIVE};
 use crate::tls::{ClientTls, TlsOptions};
 
 pub(crate) use call::OpenedStream;
@@ -474,7 +474,8 @@ pub(crate) fn endpoint(uri: &str) -> Result<Endpoint, BadUri> {
         // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
         .tcp_keepalive(Some(TCP_KEEPALIVE))
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW))
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_LEN_MAX))
 }
 
 fn rank(priority: u16, weight: u16) -> u32 {
