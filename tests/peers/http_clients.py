@@ -12,6 +12,7 @@ import numpy as np
 import openai
 import tritonclient.grpc
 import tritonclient.http
+import websockets.sync.client
 from huggingface_hub import InferenceClient
 from langchain_openai import OpenAIEmbeddings
 from llama_index.embeddings.openai_like import OpenAILikeEmbedding
@@ -38,6 +39,25 @@ def openai_base64():
 def openai_float():
     reply = plain.embeddings.create(model=MODEL, input=TEXTS, encoding_format="float")
     return floats(it.embedding for it in reply.data)
+
+
+def websockets_json():
+    """Requests in JSON in a row, and the end of the input."""
+    vectors = {}
+    with websockets.sync.client.connect(f"ws://{ADDRESS}/") as socket:
+        for text in TEXTS:
+            request = {"data": [{"text": text}], "header": {"execEndpoint": "/encode"}}
+            socket.send(json.dumps(request))
+        for _ in TEXTS:
+            [document] = json.loads(socket.recv())["data"]
+            vectors[document["text"]] = document["embedding"]
+        socket.send("{}")
+        try:
+            socket.recv()
+        except websockets.exceptions.ConnectionClosedOK as closed:
+            code = closed.rcvd.code
+        compression = socket.protocol.extensions[0].name
+    return {"vectors": [vectors[text] for text in TEXTS], "code": code, "compression": compression}
 
 
 def openai_models():
@@ -169,6 +189,6 @@ def triton_binary():
 CASES = (
     openai_base64, openai_float, openai_models, openai_unknown_model, openai_bad_request, langchain, llama_index,
     cohere_floats, cohere_rerank, hugging_face, hugging_face_similarity, triton_json, triton_binary,
-    triton_grpc, triton_grpc_typed, triton_grpc_stream, triton_grpc_errors,
+    triton_grpc, triton_grpc_typed, triton_grpc_stream, triton_grpc_errors, websockets_json,
 )
 print(json.dumps({case.__name__: case() for case in CASES}))

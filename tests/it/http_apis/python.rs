@@ -1,4 +1,5 @@
-//! The real Python clients: `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient`.
+//! The real Python clients: `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub`, `tritonclient` and
+//! `websockets`.
 //!
 //! A Python takes seconds to start, so `peers/http_clients.py` runs all its cases once.
 
@@ -31,6 +32,12 @@ async fn real_clients_get_the_vectors_of_grpc_and_understand_errors() {
         check_close(&rows(&got[case]["vectors"]), &wanted);
         assert_eq!(got[case]["tokens"].as_f64(), Some(10.0), "{case}");
     }
+    let socket = &got["websockets_json"];
+    check_close(&rows(&socket["vectors"]), &wanted);
+    assert_eq!(
+        (&socket["code"], &socket["compression"]),
+        (&json!(1000), &json!("permessage-deflate"))
+    );
     assert_eq!(got["openai_models"], json!({"ids": [MODEL], "one": MODEL}));
     assert_eq!(
         got["openai_unknown_model"],

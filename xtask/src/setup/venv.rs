@@ -140,9 +140,10 @@ pub(crate) const HTTP_CLIENTS: Venv = Venv {
         "cohere",
         "huggingface_hub",
         "tritonclient[http,grpc]",
+        "websockets",
         "numpy",
     ],
-    proof: "import openai, langchain_openai, llama_index.embeddings.openai_like, cohere, huggingface_hub, tritonclient.http, tritonclient.grpc",
+    proof: "import openai, langchain_openai, llama_index.embeddings.openai_like, cohere, huggingface_hub, tritonclient.http, tritonclient.grpc, websockets",
 };
 
 /// What checks the gateway's OpenAPI document, and sends requests that are made of it.
