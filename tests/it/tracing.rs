@@ -220,7 +220,9 @@ fn the_trace_of_a_stock_client_goes_on_in_the_flow() {
                 has("gateway/rep-0") && has("a/rep-0") && of_call().iter().any(is_clients)
             });
             let spans = of_call();
-            let gateway = only(&spans, "gateway/rep-0", method);
+            let is_gateways = |it: &&Span| it.service == "gateway/rep-0" && it.kind == SERVER;
+            let gateway = spans.iter().find(is_gateways).unwrap();
+            assert_eq!(gateway.name, method, "{version:?}");
             let parent = spans.iter().find(|it| it.id == gateway.parent);
             assert!(parent.is_some_and(is_clients), "{version:?} {spans:#?}");
         }

@@ -56,8 +56,7 @@ def websockets_json():
             socket.recv()
         except websockets.exceptions.ConnectionClosedOK as closed:
             code = closed.rcvd.code
-        compression = socket.protocol.extensions[0].name
-    return {"vectors": [vectors[text] for text in TEXTS], "code": code, "compression": compression}
+    return {"vectors": [vectors[text] for text in TEXTS], "code": code}
 
 
 def openai_models():
