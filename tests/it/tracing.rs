@@ -49,6 +49,13 @@ fn traced(collector: &Collector) -> String {
     )
 }
 
+/// A flow of one executor, `a`, whose processes export their spans there.
+fn traced_echo(collector: &Collector) -> TestFlow {
+    let options = traced(collector);
+    let yaml = format!("{options}\nexecutors: [{{name: a, uses: echo}}]");
+    TestFlow::up_in(&yaml, &[SOON])
+}
+
 /// Sends a request as a client does that has a trace of its own.
 pub(crate) async fn call(flow: &TestFlow, request: &Envelope) {
     let connection = Connection::open(flow.port()).await;
@@ -197,13 +204,7 @@ fn the_trace_of_a_stock_client_goes_on_in_the_flow() {
     let Some(collector) = Collector::start() else {
         return;
     };
-    let flow = TestFlow::up_in(
-        &format!(
-            "{}\nexecutors: [{{name: a, uses: echo}}]",
-            traced(&collector)
-        ),
-        &[SOON],
-    );
+    let flow = traced_echo(&collector);
     for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
         let ports = [flow.port(), collector.ports.grpc].map(|port| port.to_string());
         let Some(ids) = python(version, "traced_client.py", &ports) else {
@@ -297,13 +298,7 @@ async fn a_trace_that_is_not_recorded_is_passed_on_and_not_exported() {
     let Some(collector) = Collector::start() else {
         return;
     };
-    let flow = TestFlow::up_in(
-        &format!(
-            "{}\nexecutors: [{{name: a, uses: echo}}]",
-            traced(&collector)
-        ),
-        &[SOON],
-    );
+    let flow = traced_echo(&collector);
     let connection = Connection::open(flow.port()).await;
     let parent = format!("00-{TRACE}-{CLIENT}-00");
     let body = encoded(&request("/x"));

@@ -1,7 +1,7 @@
 //! General proxies in front of a bare echo, from Debian's packages: HAProxy and nginx.
 //!
-//! Their configuration is what their manuals give for gRPC without TLS: HTTP/2 on both sides, as many threads or processes as
-//! there are cores, connections that are kept, and no log.
+//! They use HTTP/2 without TLS on both sides, one thread or process per core, connections that are kept open, and no access
+//! log.
 
 use std::process::Command;
 

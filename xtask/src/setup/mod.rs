@@ -9,7 +9,7 @@
 //! | `.peers/python-oldest`, `.peers/python-newest` | NumPy for Python 3.9 and 3.13, the oldest and the newest that are tested | tests |
 //! | `.peers/types` | mypy, and pyright with Node.js | tests |
 //! | `.peers/maturin` | maturin, which makes wheels, and auditwheel, which checks them | `cargo xtask wheel` |
-//! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
+//! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub`, `tritonclient` and `websockets` | tests |
 //! | `.peers/openapi` | `openapi-spec-validator` and `schemathesis`, for the OpenAPI document | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
 //! | `.peers/helm` | the code of Helm, which renders exported charts | tests |
@@ -142,19 +142,11 @@ pub(crate) fn for_tests() -> anyhow::Result<Vec<SetupFailure>> {
     prepare(&folder(), FOR_TESTS)
 }
 
-/// The program that makes wheels, set up if it is not there.
-pub(crate) fn maturin() -> anyhow::Result<PathBuf> {
+/// `maturin`, which builds wheels, or `auditwheel`, which reports the systems that a wheel runs on. Set up if it is not there.
+pub(crate) fn wheel_tool(name: &str) -> anyhow::Result<PathBuf> {
     match prepare(&folder(), &[Group::Maturin])?.pop() {
         Some(SetupFailure { why, .. }) => Err(why),
-        None => Ok(folder().join(venv::MATURIN.folder).join("bin/maturin")),
-    }
-}
-
-/// The program that reads off a wheel which systems it runs on, set up if it is not there.
-pub(crate) fn auditwheel() -> anyhow::Result<PathBuf> {
-    match prepare(&folder(), &[Group::Maturin])?.pop() {
-        Some(SetupFailure { why, .. }) => Err(why),
-        None => Ok(folder().join(venv::MATURIN.folder).join("bin/auditwheel")),
+        None => Ok(folder().join(venv::MATURIN.folder).join("bin").join(name)),
     }
 }
 

@@ -36,8 +36,15 @@ pub(super) fn check_source(source: &Path) -> anyhow::Result<()> {
     let python = Python::find()?;
     python.wheel(source, &folder)?;
     let wheel = newest(&folder, "whl")?;
-    install(&wheel, &folder)?;
-    println!("{} builds", file_name(source));
+    let venv = install(&wheel, &folder)?;
+    let mut command = Command::new(venv.join("bin/python"));
+    command.args(["-c", "import flow_serve; flow_serve.Document(text='a')"]);
+    command.env_remove("PYTHONPATH").current_dir(&folder);
+    shell::output(&mut command).context("the package built from source does not work")?;
+    println!(
+        "{} builds, and the package can be imported",
+        file_name(source)
+    );
     Ok(())
 }
 
@@ -54,7 +61,7 @@ pub(super) fn newest(folder: &Path, extension: &str) -> anyhow::Result<PathBuf> 
 
 /// The tag of a wheel says which versions of glibc it needs. auditwheel reads it off the symbols.
 fn check_tag(wheel: &Path) -> anyhow::Result<()> {
-    let auditwheel = setup::auditwheel()?;
+    let auditwheel = setup::wheel_tool("auditwheel")?;
     let shown = shell::output(Command::new(auditwheel).arg("show").arg(wheel))?;
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     let name = file_name(wheel);

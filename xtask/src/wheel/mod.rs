@@ -58,7 +58,7 @@ impl Profile {
 const DATA: &str = "crates/flow-py/data";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let maturin = setup::maturin()?;
+    let maturin = setup::wheel_tool("maturin")?;
     shell::run(
         shell::cargo()
             .args(["build", "--package", "flow-cli", "--bin", "flow"])
