@@ -36,7 +36,7 @@ pub(crate) struct Tile<'a, T> {
     /// the same weights.
     #[cfg_attr(
         not(target_arch = "x86_64"),
-        expect(dead_code, reason = "only tiles of AMX prefetch so")
+        expect(dead_code, reason = "only AMX kernels read it")
     )]
     pub(crate) ahead: Option<usize>,
 }

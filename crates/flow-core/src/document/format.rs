@@ -27,7 +27,7 @@ impl DocArrayVersion {
     }
 }
 
-/// Whether an id is the entry of a map instead: a key and a value, and nothing else.
+/// Whether the content of field 1 is an entry of a map: it begins with a key, and has nothing but keys and values.
 fn is_entry(content: &[u8]) -> bool {
     const FIELD_1: u8 = 0x0a;
     content.first() == Some(&FIELD_1)
@@ -75,7 +75,7 @@ pub enum BadDocument {
 }
 
 impl BadDocument {
-    /// The same of a document at this place in its array.
+    /// The same error, which names the document by its place in the array.
     pub(super) fn at(self, place: usize) -> Self {
         match self {
             Self::Malformed { source, .. } => Self::Malformed {

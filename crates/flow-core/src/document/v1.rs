@@ -142,8 +142,8 @@ pub(super) fn children(raw: &Bytes, name: &str) -> Result<Vec<Bytes>, NotAMessag
         .collect()
 }
 
-/// The message with its id after all other fields. An id that reads as the entry of a map would show the wrong version
-/// if it came first.
+/// The message with its id after all other fields. If an id that is also a valid map entry came first, the document would be
+/// detected as one of the second version.
 pub(super) fn with_id_last(message: &[u8]) -> BytesMut {
     let fields = || Fields::of(message).filter_map(Result::ok);
     let is_id = |field: &Field<'_>| is("id", field);

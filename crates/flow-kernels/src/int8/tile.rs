@@ -46,7 +46,7 @@ pub(crate) struct Int8Tile<'a> {
     /// the same weights.
     #[cfg_attr(
         not(target_arch = "x86_64"),
-        expect(dead_code, reason = "only tiles of AMX prefetch so")
+        expect(dead_code, reason = "only AMX kernels read it")
     )]
     pub(crate) ahead: Option<usize>,
 }
