@@ -122,7 +122,13 @@ fn was_never_sent(cause: &(dyn std::error::Error + 'static)) -> bool {
         error.is::<tonic::ConnectError>()
             || error.downcast_ref().is_some_and(is_canceled)
             || error.downcast_ref().is_some_and(was_not_processed)
+            || error.downcast_ref().is_some_and(was_never_accepted)
     })
+}
+
+/// A process that ended before it accepted the connection. The connection's own code says so by this kind of error.
+fn was_never_accepted(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
 fn was_not_processed(error: &h2::Error) -> bool {

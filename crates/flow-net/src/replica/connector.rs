@@ -20,6 +20,8 @@ use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use tokio::fs::File;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
@@ -137,7 +139,7 @@ impl Service<Uri> for Connector {
                 let stream = TokioIo::new(stream);
                 peer_spoke.set(false);
                 let stream = ClientStream::Local { stream };
-                Ok(ReplicaConnection { stream, peer_spoke })
+                Ok(ReplicaConnection::new(stream, peer_spoke))
             });
         }
         let host = uri.host().unwrap_or_default().to_owned();
@@ -157,7 +159,7 @@ impl Service<Uri> for Connector {
                     ClientStream::Encrypted { stream }
                 }
             };
-            Ok(ReplicaConnection { stream, peer_spoke })
+            Ok(ReplicaConnection::new(stream, peer_spoke))
         };
         Box::pin(async move {
             match tokio::time::timeout(limit, connecting).await {
@@ -213,7 +215,10 @@ async fn connect_by_any_path(path: &Path) -> io::Result<UnixStream> {
 #[derive(Debug)]
 pub(crate) struct ReplicaConnection {
     stream: ClientStream,
+    /// Shared with later connections.
     peer_spoke: PeerSpoke,
+    /// Whether bytes have arrived on this connection.
+    has_spoken: bool,
 }
 
 /// A connection to a server, encrypted or not.
@@ -250,6 +255,45 @@ macro_rules! on_stream {
     };
 }
 
+impl ReplicaConnection {
+    fn new(stream: ClientStream, peer_spoke: PeerSpoke) -> Self {
+        Self {
+            stream,
+            peer_spoke,
+            has_spoken: false,
+        }
+    }
+
+    /// The result of a write. It says so if the process ended before it accepted the connection.
+    fn written<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        match result {
+            Err(error) if self.was_never_accepted() => Err(never_accepted(&error)),
+            result => result,
+        }
+    }
+
+    /// Whether the process at a Unix socket has sent nothing and will send nothing more. What a process sent before it ended can
+    /// still be read from a Unix socket, and an HTTP/2 server sends its settings before it reads a request. So none has run.
+    /// A TCP connection that is reset loses what was sent, and proves nothing.
+    fn was_never_accepted(&self) -> bool {
+        let ClientStream::Local { stream } = &self.stream else {
+            return false;
+        };
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        !self.has_spoken
+            && match rustix::net::recv(stream.inner(), &mut [0; 1][..], flags) {
+                Ok((len, _)) => len == 0,
+                Err(error) => error != Errno::AGAIN && error != Errno::INTR,
+            }
+    }
+}
+
+/// The error of a connection that the process never accepted, which [`status`](crate::status) knows by its kind.
+fn never_accepted(error: &io::Error) -> io::Error {
+    let message = format!("the process ended before it accepted the connection: {error}");
+    io::Error::new(io::ErrorKind::ConnectionRefused, message)
+}
+
 impl Read for ReplicaConnection {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -257,7 +301,7 @@ impl Read for ReplicaConnection {
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.peer_spoke.get() {
+        if this.has_spoken {
             return on_stream!(this, stream => stream.poll_read(cx, buffer));
         }
         // Until the first bytes a small buffer of our own shows how many there are.
@@ -266,10 +310,19 @@ impl Read for ReplicaConnection {
         let mut first = hyper::rt::ReadBuf::new(&mut first[..room]);
         let read = on_stream!(this, stream => stream.poll_read(cx, first.unfilled()));
         if !first.filled().is_empty() {
+            this.has_spoken = true;
             this.peer_spoke.set(true);
             buffer.put_slice(first.filled());
         }
-        read
+        match (read, &this.stream) {
+            (Poll::Ready(Err(error)), ClientStream::Local { .. }) if !this.has_spoken => {
+                Poll::Ready(Err(never_accepted(&error)))
+            }
+            (Poll::Ready(Ok(())), ClientStream::Local { .. }) if !this.has_spoken && room > 0 => {
+                Poll::Ready(Err(never_accepted(&io::ErrorKind::UnexpectedEof.into())))
+            }
+            (read, _) => read,
+        }
     }
 }
 
@@ -279,7 +332,9 @@ impl Write for ReplicaConnection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        on_stream!(self.get_mut(), stream => stream.poll_write(cx, bytes))
+        let this = self.get_mut();
+        let written = on_stream!(this, stream => stream.poll_write(cx, bytes));
+        written.map(|it| this.written(it))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -303,7 +358,9 @@ impl Write for ReplicaConnection {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        on_stream!(self.get_mut(), stream => stream.poll_write_vectored(cx, parts))
+        let this = self.get_mut();
+        let written = on_stream!(this, stream => stream.poll_write_vectored(cx, parts));
+        written.map(|it| this.written(it))
     }
 }
 
@@ -322,12 +379,18 @@ mod tests {
     use crate::replica::{endpoint, within};
     use crate::tls::TlsOptions;
 
-    async fn read(connection: &mut ReplicaConnection, buffer: &mut [u8]) -> usize {
+    async fn try_read(connection: &mut ReplicaConnection, buffer: &mut [u8]) -> io::Result<usize> {
         let mut buffer = hyper::rt::ReadBuf::new(buffer);
-        poll_fn(|cx| Pin::new(&mut *connection).poll_read(cx, buffer.unfilled()))
-            .await
-            .unwrap();
-        buffer.filled().len()
+        poll_fn(|cx| Pin::new(&mut *connection).poll_read(cx, buffer.unfilled())).await?;
+        Ok(buffer.filled().len())
+    }
+
+    async fn read(connection: &mut ReplicaConnection, buffer: &mut [u8]) -> usize {
+        try_read(connection, buffer).await.unwrap()
+    }
+
+    async fn write(connection: &mut ReplicaConnection, bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|cx| Pin::new(&mut *connection).poll_write(cx, bytes)).await
     }
 
     #[cfg(target_os = "linux")]
@@ -367,6 +430,54 @@ mod tests {
             message.starts_with("no connection within 50ms"),
             "{message}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_request_did_not_run_whose_connection_was_never_accepted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let address = format!("unix:{}", path.display());
+        let connect = || async {
+            let mut connector = Connector::new(None, PeerSpoke::default()).to(&address);
+            connector.call(Uri::from_static("/")).await.unwrap()
+        };
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let connector = Connector::new(None, PeerSpoke::default()).to(&address);
+        let channel = endpoint(&address)
+            .unwrap()
+            .connect_with_connector(connector)
+            .await
+            .unwrap();
+        let (mut reading, mut writing) = (connect().await, connect().await);
+        drop(listener);
+        let error = try_read(&mut reading, &mut [0; 8]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        let error = write(&mut writing, b"hello").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        let mut client = HealthClient::new(channel);
+        let call = client.check(HealthCheckRequest::default());
+        let error = within(Deadline::NEVER, call).await.unwrap_err();
+        assert_eq!(error.failure.code(), Code::Unavailable);
+    }
+
+    #[tokio::test]
+    async fn a_request_may_have_run_once_the_process_has_sent_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let address = format!("unix:{}", path.display());
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let mut connector = Connector::new(None, PeerSpoke::default()).to(&address);
+        let mut connection = connector.call(Uri::from_static("/")).await.unwrap();
+        let (mut server, _) = listener.accept().await.unwrap();
+        server.write_all(b"hello").await.unwrap();
+        write(&mut connection, b"request").await.unwrap();
+        drop(server);
+        // What was sent before is not lost.
+        let error = write(&mut connection, b"more").await.unwrap_err();
+        assert_ne!(error.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(read(&mut connection, &mut [0; 8]).await, 5);
+        let error = try_read(&mut connection, &mut [0; 8]).await.unwrap_err();
+        assert_ne!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[tokio::test]
