@@ -48,6 +48,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 300)]
     seconds: u32,
 
+    /// Where the fuzzers' random numbers begin; by default elsewhere in each run.
+    #[arg(long, default_value_t = 0)]
+    seed: u32,
+
     /// Build the fuzzers without running them.
     #[arg(long)]
     build_only: bool,
@@ -69,16 +73,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let fuzzed = chosen
         .chunks(cores)
-        .flat_map(|at_once| fuzz_at_once(at_once, args.seconds));
+        .flat_map(|at_once| fuzz_at_once(at_once, args));
     let failures: Vec<String> = fuzzed.filter_map(Result::err).collect();
     anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())
 }
 
 /// Fuzzes these targets at the same time. An error names its target.
-fn fuzz_at_once(targets: &[&'static str], seconds: u32) -> Vec<Result<(), String>> {
+fn fuzz_at_once(targets: &[&'static str], args: &Args) -> Vec<Result<(), String>> {
     thread::scope(|scope| {
-        let start = |target: &'static str| (target, scope.spawn(move || fuzz(target, seconds)));
+        let start = |target: &'static str| (target, scope.spawn(move || fuzz(target, args)));
         let running: Vec<_> = targets.iter().copied().map(start).collect();
         let end = |(target, fuzzing): (&str, ScopedJoinHandle<'_, anyhow::Result<()>>)| {
             let fuzzed = fuzzing.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -89,7 +93,7 @@ fn fuzz_at_once(targets: &[&'static str], seconds: u32) -> Vec<Result<(), String
 }
 
 /// Fuzzes a target. The fuzzer's output goes into a file, because others run at the same time; its last lines are printed.
-fn fuzz(target: &str, seconds: u32) -> anyhow::Result<()> {
+fn fuzz(target: &str, args: &Args) -> anyhow::Result<()> {
     let corpus = root().join("target/fuzz/corpus").join(target);
     fs::create_dir_all(&corpus).with_context(|| format!("cannot make `{}`", corpus.display()))?;
     let seeds = root().join("tests/fuzz/seeds").join(target);
@@ -97,9 +101,10 @@ fn fuzz(target: &str, seconds: u32) -> anyhow::Result<()> {
     let file = File::create(&said).with_context(|| format!("cannot write `{}`", said.display()))?;
     let mut command = cargo_fuzz("run");
     command.args([OsStr::new(target), corpus.as_os_str(), seeds.as_os_str()]);
-    command.args(["--", &format!("-max_total_time={seconds}")]);
+    command.args(["--", &format!("-max_total_time={}", args.seconds)]);
     command.args([
         &format!("-max_len={INPUT_MAX}"),
+        &format!("-seed={}", args.seed),
         "-timeout=10",
         "-print_final_stats=1",
     ]);
