@@ -69,6 +69,21 @@ impl Engine {
         &self.host
     }
 
+    /// Its version and that of its API, as `28.3.2, API 1.51`.
+    ///
+    /// # Errors
+    /// If it does not say so.
+    pub async fn version(&self) -> Result<String, EngineError> {
+        let version = self.docker.version().await;
+        let version = version.map_err(|error| self.api_error("report its version", error))?;
+        let part = |part: Option<String>| part.unwrap_or_else(|| "unknown".to_owned());
+        Ok(format!(
+            "{}, API {}",
+            part(version.version),
+            part(version.api_version)
+        ))
+    }
+
     /// The meaning of an error, see [`EngineError::new`].
     pub(crate) fn api_error(
         &self,

@@ -592,6 +592,11 @@ fn the_doctor_examines_the_machine_and_its_folders() {
     ] {
         finding(&found, subject);
     }
+    let docker = finding(&found, "Docker")["text"].as_str().unwrap();
+    assert!(
+        docker.contains(", API 1.") || docker.starts_with("only needed for executors in images"),
+        "{docker}"
+    );
     assert_eq!(finding(&found, "state")["level"], "ok");
     let state = home.path().join(".local/state/flow");
     fs::create_dir_all(&state).unwrap();

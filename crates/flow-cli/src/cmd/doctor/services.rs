@@ -2,10 +2,12 @@
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use flow_core::Chain;
 use flow_models::source::SourceEnvironment;
+use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::finding::Finding;
@@ -18,6 +20,27 @@ const DOCKER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Time for the hub to accept a connection.
 const HUB_WITHIN: Duration = Duration::from_secs(5);
+
+const PYTHON: &str = "Python";
+
+/// The version of this program, which the package has too.
+const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Prints what [`PythonPackage`] holds.
+const SAY_VERSIONS: &str = "\
+import importlib.metadata as metadata, json, platform
+try:
+    package = metadata.version('flow-serve')
+except metadata.PackageNotFoundError:
+    package = None
+print(json.dumps({'python': platform.python_version(), 'flow_serve': package}))";
+
+/// The versions of an interpreter and of the package for executors.
+#[derive(Debug, Deserialize)]
+struct PythonPackage {
+    python: String,
+    flow_serve: Option<String>,
+}
 
 pub(super) async fn examine(needs: &Needs, online: bool, shell: &Shell) -> Vec<Finding> {
     let mut findings = vec![docker(needs, shell).await];
@@ -37,9 +60,13 @@ pub(super) async fn examine(needs: &Needs, online: bool, shell: &Shell) -> Vec<F
 async fn docker(needs: &Needs, shell: &Shell) -> Finding {
     const SUBJECT: &str = "Docker";
     let host = shell.variable("DOCKER_HOST");
-    let connecting = flow_docker::Engine::connect(host.as_deref());
-    let why = match timeout(DOCKER_WITHIN, connecting).await {
-        Ok(Ok(engine)) => return Finding::ok(SUBJECT, format!("answers at `{}`", engine.host())),
+    let examining = async {
+        let engine = flow_docker::Engine::connect(host.as_deref()).await?;
+        let version = engine.version().await?;
+        Ok::<_, flow_docker::EngineError>(format!("{version}, at `{}`", engine.host()))
+    };
+    let why = match timeout(DOCKER_WITHIN, examining).await {
+        Ok(Ok(text)) => return Finding::ok(SUBJECT, text),
         Ok(Err(error)) => Chain(&error).to_string(),
         Err(_elapsed) => format!("it does not answer within {DOCKER_WITHIN:?}"),
     };
@@ -58,14 +85,52 @@ async fn docker(needs: &Needs, shell: &Shell) -> Finding {
 
 /// The interpreter that would run an executor in the current folder.
 fn python(shell: &Shell) -> Finding {
-    const SUBJECT: &str = "Python";
-    match interpreter_with_package(Path::new("executor.py"), |name| shell.variable(name)) {
-        Some(python) => Finding::ok(SUBJECT, format!("`{}` has `flow_serve`", python.display())),
+    let python = interpreter_with_package(Path::new("executor.py"), |name| shell.variable(name));
+    match python {
+        Some(python) => versions(&python.display().to_string(), package_of(&python)),
         None => Finding::ok(
-            SUBJECT,
+            PYTHON,
             "no interpreter has `flow_serve`, which executors in Python need (`pip install flow-serve`)",
         ),
     }
+}
+
+/// Compares the version of an interpreter's package with that of this program.
+fn versions(python: &str, package: Option<PythonPackage>) -> Finding {
+    let Some(package) = package else {
+        return Finding::warning(
+            PYTHON,
+            format!("`{python}` has `flow_serve` and does not say its version"),
+            "run it to see why",
+        );
+    };
+    let text = |flow_serve: &str| {
+        format!(
+            "{} at `{python}`, with `flow_serve`{flow_serve}",
+            package.python
+        )
+    };
+    match &package.flow_serve {
+        // A package that was not installed by pip, such as one on PYTHONPATH, has no version.
+        None => Finding::ok(PYTHON, text("")),
+        Some(version) if version == OWN_VERSION => {
+            Finding::ok(PYTHON, text(&format!(" {version}")))
+        }
+        Some(version) => Finding::warning(
+            PYTHON,
+            text(&format!(" {version}, and this is flow {OWN_VERSION}")),
+            format!(
+                "install the same version: `{python} -m pip install flow-serve=={OWN_VERSION}`"
+            ),
+        ),
+    }
+}
+
+fn package_of(python: &Path) -> Option<PythonPackage> {
+    let mut command = Command::new(python);
+    command.args(["-c", SAY_VERSIONS]).stdin(Stdio::null());
+    let output = command.output().ok()?;
+    serde_json::from_slice(&output.stdout).ok()
 }
 
 /// Connects to the hub, or to the proxy before it.
@@ -136,6 +201,31 @@ mod tests {
         check("proxy:3128", Some(("proxy", 3128)));
         check("http://[::1]:8080", Some(("::1", 8080)));
         check("https://", None);
+    }
+
+    #[test]
+    fn a_package_of_another_version_is_a_warning() {
+        let check = |flow_serve: Option<&str>, level, expected: &str| {
+            let package = PythonPackage {
+                python: "3.12.1".to_owned(),
+                flow_serve: flow_serve.map(str::to_owned),
+            };
+            let found = versions("/bin/python", Some(package));
+            assert_eq!((found.level, found.text.as_str()), (level, expected));
+        };
+        let own = format!("3.12.1 at `/bin/python`, with `flow_serve` {OWN_VERSION}");
+        check(Some(OWN_VERSION), Level::Ok, &own);
+        let other = format!(
+            "3.12.1 at `/bin/python`, with `flow_serve` 9.9.9, and this is flow {OWN_VERSION}"
+        );
+        check(Some("9.9.9"), Level::Warning, &other);
+        check(
+            None,
+            Level::Ok,
+            "3.12.1 at `/bin/python`, with `flow_serve`",
+        );
+        let unknown = versions("/bin/python", None);
+        assert_eq!(unknown.level, Level::Warning);
     }
 
     #[test]
