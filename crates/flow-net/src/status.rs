@@ -122,12 +122,12 @@ fn was_never_sent(cause: &(dyn std::error::Error + 'static)) -> bool {
         error.is::<tonic::ConnectError>()
             || error.downcast_ref().is_some_and(is_canceled)
             || error.downcast_ref().is_some_and(was_not_processed)
-            || error.downcast_ref().is_some_and(was_never_accepted)
+            || error.downcast_ref().is_some_and(has_ended_silently)
     })
 }
 
-/// A process that ended before it accepted the connection. The connection's own code says so by this kind of error.
-fn was_never_accepted(error: &std::io::Error) -> bool {
+/// Whether the process ended before it sent anything on the connection. Code of the connection says so by this kind of error.
+fn has_ended_silently(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 

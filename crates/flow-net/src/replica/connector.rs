@@ -264,10 +264,10 @@ impl ReplicaConnection {
         }
     }
 
-    /// The result of a write. It says so if the process ended before it accepted the connection.
+    /// The result of a write. It says so if the process ended before it sent anything.
     fn written<T>(&self, result: io::Result<T>) -> io::Result<T> {
         match result {
-            Err(error) if self.was_never_accepted() => Err(never_accepted(&error)),
+            Err(error) if self.has_ended_silently() => Err(ended_silently(&error)),
             result => result,
         }
     }
@@ -275,7 +275,7 @@ impl ReplicaConnection {
     /// Whether the process at a Unix socket has sent nothing and will send nothing more. What a process sent before it ended can
     /// still be read from a Unix socket, and an HTTP/2 server sends its settings before it reads a request. So none has run.
     /// A TCP connection that is reset loses what was sent, and proves nothing.
-    fn was_never_accepted(&self) -> bool {
+    fn has_ended_silently(&self) -> bool {
         let ClientStream::Local { stream } = &self.stream else {
             return false;
         };
@@ -288,9 +288,10 @@ impl ReplicaConnection {
     }
 }
 
-/// The error of a connection that the process never accepted, which [`status`](crate::status) knows by its kind.
-fn never_accepted(error: &io::Error) -> io::Error {
-    let message = format!("the process ended before it accepted the connection: {error}");
+/// The error of a connection whose process ended before it sent anything, which [`status`](crate::status) knows by its kind. The
+/// cause is part of the text, because h2 keeps only the kind and the text.
+fn ended_silently(error: &io::Error) -> io::Error {
+    let message = format!("the process ended before it answered on the connection: {error}");
     io::Error::new(io::ErrorKind::ConnectionRefused, message)
 }
 
@@ -316,10 +317,10 @@ impl Read for ReplicaConnection {
         }
         match (read, &this.stream) {
             (Poll::Ready(Err(error)), ClientStream::Local { .. }) if !this.has_spoken => {
-                Poll::Ready(Err(never_accepted(&error)))
+                Poll::Ready(Err(ended_silently(&error)))
             }
             (Poll::Ready(Ok(())), ClientStream::Local { .. }) if !this.has_spoken && room > 0 => {
-                Poll::Ready(Err(never_accepted(&io::ErrorKind::UnexpectedEof.into())))
+                Poll::Ready(Err(ended_silently(&io::ErrorKind::UnexpectedEof.into())))
             }
             (read, _) => read,
         }
@@ -371,6 +372,7 @@ mod tests {
     use flow_core::{Code, Deadline};
     use tokio::io::AsyncWriteExt;
     use tokio::net::{TcpListener, TcpSocket};
+    use tokio::task::JoinSet;
     use tokio::time::timeout;
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
@@ -445,18 +447,29 @@ mod tests {
         let connector = Connector::new(None, PeerSpoke::default()).to(&address);
         let channel = endpoint(&address)
             .unwrap()
-            .connect_with_connector(connector)
-            .await
-            .unwrap();
+            .connect_with_connector_lazy(connector);
+        let mut calls = JoinSet::new();
+        calls.spawn(async move {
+            let mut client = HealthClient::new(channel);
+            let call = client.check(HealthCheckRequest::default());
+            within(Deadline::NEVER, call).await
+        });
+        // Its request is written meanwhile.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
         let (mut reading, mut writing) = (connect().await, connect().await);
         drop(listener);
         let error = try_read(&mut reading, &mut [0; 8]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         let error = write(&mut writing, b"hello").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-        let mut client = HealthClient::new(channel);
-        let call = client.check(HealthCheckRequest::default());
-        let error = within(Deadline::NEVER, call).await.unwrap_err();
+        let error = calls.join_next().await.unwrap().unwrap().unwrap_err();
+        let message = error.failure.message();
+        assert!(
+            message.contains("before it answered on the connection"),
+            "{message}"
+        );
         assert_eq!(error.failure.code(), Code::Unavailable);
     }
 

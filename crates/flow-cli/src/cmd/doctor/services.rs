@@ -101,7 +101,7 @@ fn versions(python: &str, package: Option<PythonPackage>) -> Finding {
         return Finding::warning(
             PYTHON,
             format!("`{python}` has `flow_serve` and does not say its version"),
-            "run it to see why",
+            format!("`{python} -m pip show flow-serve` should show it"),
         );
     };
     let text = |flow_serve: &str| {
