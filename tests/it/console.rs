@@ -232,13 +232,19 @@ async fn a_browser_reads_logs_and_restarts_scales_and_reloads() {
     send(&flow, "/panic", &["a"]).await;
     let pictures = std::env::var_os("FLOW_CONSOLE_PICTURES");
     let pictures = pictures.map(|it| it.display().to_string());
-    let rest: Vec<&str> = pictures.iter().map(String::as_str).collect();
+    let file = flow.folder().join("flow.yml").display().to_string();
+    let rest: Vec<&str> = [&file]
+        .into_iter()
+        .chain(&pictures)
+        .map(String::as_str)
+        .collect();
     let Some(found) = browse(&flow, "operate", &rest) else {
         return;
     };
     assert_eq!(found["problems"], json!([]), "{found}");
     assert_eq!(found["outside"], json!([]), "{found}");
     check_logs(&found);
+    check_file(&found["file"]);
     let names = list(&found["names"]);
     assert_eq!(
         names,
@@ -282,6 +288,15 @@ fn check_logs(found: &Value) {
     let errors = found["errors"].as_array().unwrap();
     let is_panic = |it: &Value| it[2].as_str().unwrap().contains("this is too much");
     assert!(errors.iter().any(is_panic), "{found}");
+}
+
+fn check_file(found: &Value) {
+    assert_eq!(found["unchanged"], true, "{found}");
+    let problem = found["problem"].as_str().unwrap();
+    let expected = ["the flow runs as it was before", "nonsense"];
+    assert!(expected.iter().all(|it| problem.contains(it)), "{problem}");
+    let changed = found["changed"].as_str().unwrap();
+    assert!(changed.contains("Reload it"), "{changed}");
 }
 
 #[test]

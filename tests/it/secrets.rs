@@ -211,6 +211,7 @@ fn check_replies(flow: &TestFlow) {
         "/_console/api/flow",
         "/_console/api/rights",
         "/_console/api/processes",
+        "/_console/api/flow-file",
         "/_console/api/logs",
         "/metrics",
     ];

@@ -252,10 +252,10 @@ async def post(url: str, endpoint: str, request_id: str) -> None:
         await response.read()
 
 
-async def operate(page: Page, url: str, folder: pathlib.Path | None) -> dict:
+async def operate(page: Page, url: str, file: pathlib.Path, folder: pathlib.Path | None) -> dict:
     await page.prefer("light")
     found = await logs(page, url, folder)
-    found.update(await processes(page, folder))
+    found.update(await processes(page, file, folder))
     await page.resize(*PHONE, mobile=True)
     widths = {}
     for view in ("processes", "logs"):
@@ -318,7 +318,18 @@ async def confirm(page: Page, done: str) -> str:
     return await page.until(f"document.querySelector('#action-status').textContent.startsWith({json.dumps(done)}) && document.querySelector('#action-status').textContent")
 
 
-async def processes(page: Page, folder: pathlib.Path | None) -> dict:
+async def flow_file(page: Page, file: pathlib.Path) -> dict:
+    """The flow file gets a key that flow does not know, and then a comment instead."""
+    unchanged = await page.value("document.querySelector('#file-state').hidden")
+    text = file.read_text()
+    file.write_text(text + "\nnonsense: 1\n")
+    problem = await page.until("!document.querySelector('#file-problem').hidden && document.querySelector('#file-state').innerText")
+    file.write_text(text + "\n# A comment.\n")
+    changed = await page.until("document.querySelector('#file-problem').hidden && document.querySelector('#file-state').innerText")
+    return {"unchanged": unchanged, "problem": problem, "changed": changed}
+
+
+async def processes(page: Page, file: pathlib.Path, folder: pathlib.Path | None) -> dict:
     await page.click("#tab-processes")
     before = await page.until(f"{ROWS}.every(([, state]) => state === 'ready') && {ROWS}.length > 0 && {ROWS}")
     await page.picture(folder, "processes")
@@ -342,16 +353,18 @@ async def processes(page: Page, folder: pathlib.Path | None) -> dict:
     await page.click("[data-action='Scale faulty']")
     scaled = await confirm(page, "Scaling faulty to 3: done")
     await page.until(f"{ROWS}.filter(([name]) => name.startsWith('faulty/')).length === 3")
+    of_file = await flow_file(page, file)
     await page.click("#reload")
     reloaded = await confirm(page, "Reloading the flow file: done")
     await page.until(f"{ROWS}.filter(([name]) => name.startsWith('faulty/')).length === 2")
+    await page.until("document.querySelector('#file-state').hidden")
     # A process that is its executor's only one.
     await page.click("[data-action='Restart encoder']")
     again = await confirm(page, "Restarting encoder: done")
     said = [restarted, scaled, reloaded, again]
     names = [name for name, _, _ in before]
     buttons = await page.value("[...document.querySelectorAll('#process-table [data-action]')].map((it) => it.dataset.action)")
-    return {"names": names, "careful": careful, "untouched": untouched, "said": said, "buttons": buttons}
+    return {"names": names, "careful": careful, "untouched": untouched, "said": said, "buttons": buttons, "file": of_file}
 
 
 ATTACK = """
@@ -509,12 +522,12 @@ async def browse(program: str, url: str, task: str, rest: list[str]) -> dict:
                 async with session.ws_connect(address, max_msg_size=0) as socket:
                     page = Page(socket)
                     await page.open(url)
-                    folder = pathlib.Path(rest[0]) if rest else None
+                    paths = [*map(pathlib.Path, rest), None]
                     match task:
                         case "tour":
-                            found = await tour(page, url, folder)
+                            found = await tour(page, url, paths[0])
                         case "operate":
-                            found = await operate(page, url, folder)
+                            found = await operate(page, url, paths[0], paths[1])
                         case "attack":
                             found = await attack(page, url)
                         case "api":

@@ -27,6 +27,9 @@ pub trait SupervisorClient: Debug + Send + Sync {
     /// Lists the processes of the flow.
     fn processes(&self) -> BoxFuture<'_, Result<Vec<FlowProcess>, SupervisorError>>;
 
+    /// Compares the flow file with what the flow follows.
+    fn flow_file(&self) -> BoxFuture<'_, Result<FlowFileReport, SupervisorError>>;
+
     /// Changes the flow, and returns what happened in sentences.
     fn change(&self, action: Action) -> BoxFuture<'_, Result<Vec<String>, SupervisorError>>;
 
@@ -77,6 +80,21 @@ pub enum SupervisorError {
     /// It could not be asked, or did not answer.
     #[error("{0}")]
     Unreachable(String),
+}
+
+/// How the flow file differs from what the flow follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum FlowFileReport {
+    /// The flow follows the file.
+    Followed,
+    /// The file was written after the flow read it, and can be followed.
+    Changed,
+    /// The file cannot be followed.
+    Invalid {
+        /// Everything that is wrong with it.
+        problem: String,
+    },
 }
 
 /// A process of the flow.

@@ -10,13 +10,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::supervisor::{
-    Action, FlowProcess, LogExcerpt, LogQuery, SupervisorClient, SupervisorError,
+    Action, FlowFileReport, FlowProcess, LogExcerpt, LogQuery, SupervisorClient, SupervisorError,
 };
 
 /// Changes at a time. The supervisor does one after another, and people wait for them.
 const CHANGES_MAX: usize = 4;
 
-/// Lists of processes at a time; each takes a millisecond.
+/// Lists of processes, or checks of the flow file, at a time; each takes a millisecond or some.
 const LISTS_MAX: usize = 4;
 
 /// Searches of logs at a time, waiting ones included: one for each of some open pages.
@@ -67,6 +67,15 @@ impl Operations {
             .try_acquire()
             .map_err(|_| SupervisorError::Busy)?;
         self.supervisor()?.processes().await
+    }
+
+    /// Compares the flow file with what the flow follows.
+    pub(crate) async fn flow_file(&self) -> Result<FlowFileReport, SupervisorError> {
+        let _permit = self
+            .lists
+            .try_acquire()
+            .map_err(|_| SupervisorError::Busy)?;
+        self.supervisor()?.flow_file().await
     }
 
     /// Searches the logs.

@@ -111,6 +111,7 @@ pub(super) fn routes() -> Router<HttpState> {
         .route("/_console/api/flow", get(flow))
         .route("/_console/api/rights", get(supervision::rights))
         .route("/_console/api/processes", get(supervision::processes))
+        .route("/_console/api/flow-file", get(supervision::flow_file))
         .route(Permission::Logs.path(), get(supervision::logs))
         .route(Permission::Actions.path(), post(supervision::act))
         .route_layer(from_fn(for_page_only));

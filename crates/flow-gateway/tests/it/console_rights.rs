@@ -7,7 +7,8 @@ use std::time::Duration;
 use flow_gateway::Config;
 use flow_gateway::auth::{ApiKeys, KeyEntry, KeyFile};
 use flow_gateway::supervisor::{
-    Action, FlowProcess, LogEntry, LogExcerpt, LogQuery, SupervisorClient, SupervisorError,
+    Action, FlowFileReport, FlowProcess, LogEntry, LogExcerpt, LogQuery, SupervisorClient,
+    SupervisorError,
 };
 use flow_spec::{Console, Cors, Plan};
 use futures_util::FutureExt;
@@ -31,6 +32,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 const ACTIONS: &str = "/_console/api/actions";
 const LOGS: &str = "/_console/api/logs";
+const FLOW_FILE: &str = "/_console/api/flow-file";
 
 /// A supervisor that records changes.
 #[derive(Debug)]
@@ -88,6 +90,11 @@ impl Recorder {
 impl SupervisorClient for Recorder {
     fn processes(&self) -> BoxFuture<'_, Result<Vec<FlowProcess>, SupervisorError>> {
         std::future::ready(Ok(Vec::new())).boxed()
+    }
+
+    fn flow_file(&self) -> BoxFuture<'_, Result<FlowFileReport, SupervisorError>> {
+        let problem = "line 3: no `uses`".to_owned();
+        std::future::ready(Ok(FlowFileReport::Invalid { problem })).boxed()
     }
 
     fn change(&self, action: Action) -> BoxFuture<'_, Result<Vec<String>, SupervisorError>> {
@@ -153,6 +160,9 @@ async fn without_keys_a_browser_on_this_machine_may_do_everything() {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.header("cache-control"), "no-store");
     assert_eq!(answer.json()["entries"][0]["process"], "node");
+    let file = request(&gateway, "GET", FLOW_FILE, &headers, b"").await;
+    let expected = json!({"state": "invalid", "problem": "line 3: no `uses`"});
+    assert_eq!(file.json(), expected);
     let rights = request(&gateway, "GET", "/_console/api/rights", &headers, b"").await;
     let rights = rights.json();
     assert_eq!(rights["actions"]["is_allowed"], true, "{rights}");
@@ -205,9 +215,10 @@ async fn no_other_web_site_can_act_or_read_logs() {
         let answer = act(&gateway, &with_type, &reload()).await;
         assert_eq!(answer.status, 403, "{headers:?} {answer:?}");
         assert_eq!(logs(&gateway, headers).await.status, 403, "{headers:?}");
-        let path = "/_console/api/processes";
-        let processes = request(&gateway, "GET", path, headers, b"").await;
-        assert_eq!(processes.status, 403, "{headers:?}");
+        for path in ["/_console/api/processes", FLOW_FILE] {
+            let answer = request(&gateway, "GET", path, headers, b"").await;
+            assert_eq!(answer.status, 403, "{path} {headers:?}");
+        }
     }
     // A form can send this type without asking.
     let headers = [LOCAL, PAGE, ("content-type", "text/plain")];

@@ -6,6 +6,7 @@ use std::num::NonZeroU16;
 use flow_process::ListenAddress;
 use serde::{Deserialize, Serialize};
 
+pub use crate::change::source::FlowFileState;
 pub use crate::supervisor::status::ProcessState;
 
 /// The version of the protocol.
@@ -48,6 +49,8 @@ pub enum ControlCommand {
         /// A level or a filter; `None` for what each process started with.
         filter: Option<String>,
     },
+    /// Compare the flow file with what the flow follows.
+    CheckFile,
     /// Read the flow file again and follow it.
     Reload,
     /// Drain and stop. The connection ends with the flow, without a last response.
@@ -72,6 +75,8 @@ pub enum ControlResponse {
 pub enum ControlResult {
     /// The processes.
     Listing(FlowStatus),
+    /// How the flow file differs from what the flow follows.
+    File(FlowFileState),
     /// The flow was changed.
     Changed,
 }

@@ -111,6 +111,10 @@ impl ControlSession {
                 log_level::change(supervisor, name.as_deref(), filter.as_deref(), &progress)
                     .await?;
             }
+            ControlCommand::CheckFile => {
+                let source = self.source.as_ref().ok_or(CommandError::NoFile)?;
+                return Ok(ControlResult::File(source.state().await));
+            }
             ControlCommand::Reload => {
                 let source = self.source.as_ref().ok_or(CommandError::NoFile)?;
                 let waits = || progress.report_to_caller(OTHER_RELOAD.to_owned());
@@ -136,7 +140,7 @@ enum CommandError {
     Change(#[from] ChangeError),
     #[error(transparent)]
     LogLevel(#[from] LogLevelError),
-    #[error("this flow was not started from a file, so it cannot be reloaded")]
+    #[error("this flow was not started from a file, so there is none to read again")]
     NoFile,
     #[error("the flow file is invalid, and the flow is unchanged: {0}")]
     BadFile(String),

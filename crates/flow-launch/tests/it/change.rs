@@ -39,9 +39,10 @@ impl Served {
                 plan: next.lock().unwrap().clone(),
             }
         };
+        let stamps = vec![FileStamp::of(file)];
         let mut flow = Flow::launch(Launch {
             state_directory: Some(StateDirectory::lock(&folder.path().join("home")).unwrap()),
-            source: Some(PlanSource::new(vec![FileStamp::of(file)], read)),
+            source: Some(PlanSource::new(stamps, read.clone(), read)),
             ..launch(plan)
         });
         within(flow.running.started()).await.unwrap();

@@ -108,7 +108,9 @@ async fn a_flow_is_listed_during_a_reload() {
     };
     let mut flow = Flow::launch(Launch {
         state_directory: Some(StateDirectory::lock(&home).unwrap()),
-        source: Some(PlanSource::new(Vec::new(), read)),
+        source: Some(PlanSource::new(Vec::new(), read, || {
+            unreachable!("nobody asks for the file")
+        })),
         ..launch(plan.clone())
     });
     within(flow.running.started()).await.unwrap();
@@ -144,7 +146,9 @@ async fn with_a_build_that_hangs() -> (Flow, tempfile::TempDir) {
     };
     let mut flow = Flow::launch(Launch {
         state_directory: Some(StateDirectory::lock(&directory).unwrap()),
-        source: Some(PlanSource::new(Vec::new(), read)),
+        source: Some(PlanSource::new(Vec::new(), read, || {
+            unreachable!("nobody asks for the file")
+        })),
         ..launch(plan("", &["name: a"]))
     });
     within(flow.running.started()).await.unwrap();

@@ -37,7 +37,7 @@ pub(crate) fn ask(entry: &RegistryEntry, ask: ControlCommand) -> anyhow::Result<
 pub(crate) fn listing(entry: &RegistryEntry) -> anyhow::Result<FlowStatus> {
     match ask(entry, ControlCommand::Ps)? {
         ControlResult::Listing(listing) => Ok(listing),
-        ControlResult::Changed => bail!("the flow did not answer with its processes"),
+        _ => bail!("the flow did not answer with its processes"),
     }
 }
 

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use flow_core::Chain;
 use flow_gateway::supervisor::{
-    Action, FlowProcess, LogExcerpt, LogQuery, SupervisorClient, SupervisorError,
+    Action, FlowFileReport, FlowProcess, LogExcerpt, LogQuery, SupervisorClient, SupervisorError,
 };
 use flow_launch::StateDirectory;
 use flow_launch::protocol::{
-    ControlCommand, ControlRequest, ControlResponse, ControlResult, ProcessInfo, ProcessState,
+    ControlCommand, ControlRequest, ControlResponse, ControlResult, FlowFileState, ProcessInfo,
+    ProcessState,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -30,8 +31,8 @@ const RESPONSES_LEN_MAX: u64 = 4 << 20;
 /// Sentences about a change that are kept.
 const SENTENCES_MAX: usize = 256;
 
-/// Time for the supervisor to list its processes.
-const LIST_WITHIN: Duration = Duration::from_secs(5);
+/// Time for the supervisor to list its processes, or to check the flow file.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Searches of logs at a time. Each keeps a thread and a disk busy.
 const SEARCHES_MAX: usize = 2;
@@ -95,16 +96,32 @@ impl ControlClient {
         UnixStream::from_std(socket)
     }
 
-    async fn list(&self) -> Result<Vec<FlowProcess>, SupervisorError> {
+    /// Sends a command that changes nothing, and does not wait long for its result.
+    async fn look(&self, command: ControlCommand) -> Result<ControlResult, SupervisorError> {
         let late = |_| {
             SupervisorError::Unreachable("the supervisor of this flow does not answer".to_owned())
         };
-        let listed = timeout(LIST_WITHIN, self.ask(ControlCommand::Ps)).await;
-        match listed.map_err(late)?? {
-            (ControlResult::Listing(status), _) => {
+        let answer = timeout(ANSWER_WITHIN, self.ask(command)).await;
+        answer.map_err(late)?.map(|(result, _)| result)
+    }
+
+    async fn list(&self) -> Result<Vec<FlowProcess>, SupervisorError> {
+        match self.look(ControlCommand::Ps).await? {
+            ControlResult::Listing(status) => {
                 Ok(status.processes.into_iter().map(process).collect())
             }
-            (ControlResult::Changed, _) => Ok(Vec::new()),
+            _ => Err(other_answer()),
+        }
+    }
+
+    async fn check_file(&self) -> Result<FlowFileReport, SupervisorError> {
+        match self.look(ControlCommand::CheckFile).await? {
+            ControlResult::File(FlowFileState::Followed) => Ok(FlowFileReport::Followed),
+            ControlResult::File(FlowFileState::Changed) => Ok(FlowFileReport::Changed),
+            ControlResult::File(FlowFileState::Invalid { problem }) => {
+                Ok(FlowFileReport::Invalid { problem })
+            }
+            _ => Err(other_answer()),
         }
     }
 
@@ -130,6 +147,10 @@ impl SupervisorClient for ControlClient {
         self.list().boxed()
     }
 
+    fn flow_file(&self) -> BoxFuture<'_, Result<FlowFileReport, SupervisorError>> {
+        self.check_file().boxed()
+    }
+
     fn change(&self, action: Action) -> BoxFuture<'_, Result<Vec<String>, SupervisorError>> {
         let command = match action {
             Action::Restart { name } => ControlCommand::Restart { name },
@@ -143,6 +164,11 @@ impl SupervisorClient for ControlClient {
     fn search_logs(&self, query: LogQuery) -> BoxFuture<'_, Result<LogExcerpt, SupervisorError>> {
         self.search(query).boxed()
     }
+}
+
+fn other_answer() -> SupervisorError {
+    let why = "the supervisor of this flow answered another question";
+    SupervisorError::Unreachable(why.to_owned())
 }
 
 fn process(info: ProcessInfo) -> FlowProcess {

@@ -1,4 +1,4 @@
-//! The routes that ask the supervisor: what the client may, the processes, their logs, and changes of the flow.
+//! The routes that ask the supervisor: what the client may, the processes, the flow file, logs, and changes of the flow.
 
 use std::time::Duration;
 
@@ -38,6 +38,15 @@ pub(super) async fn processes(State(state): State<HttpState>, request: Request) 
     let asker = Requester::of(&state, &request).await;
     match asker.demand(Permission::Actions, &state) {
         Ok(()) => answer(state.operations.processes().await),
+        Err(why) => forbidden(&why),
+    }
+}
+
+/// How the flow file differs from what the flow follows.
+pub(super) async fn flow_file(State(state): State<HttpState>, request: Request) -> Response {
+    let asker = Requester::of(&state, &request).await;
+    match asker.demand(Permission::Actions, &state) {
+        Ok(()) => answer(state.operations.flow_file().await),
         Err(why) => forbidden(&why),
     }
 }

@@ -65,8 +65,9 @@ impl FlowFile {
         let draft = self.draft(&files_read)?;
         old_workspace::warn(&draft, &self.path);
         let stamps = files_read.into_stamps();
-        let again = self.clone();
-        let source = PlanSource::new(stamps.clone(), move || again.read());
+        let (again, check) = (self.clone(), self.clone());
+        let read = move || again.read();
+        let source = PlanSource::new(stamps.clone(), read, move || check.check());
         let builder = self.builder.clone();
         let (plan, read_source) = (draft.clone(), source.clone());
         let complete = move || {
@@ -89,6 +90,16 @@ impl FlowFile {
         let plan = draft.and_then(|draft| self.complete(draft, &files_read));
         PlanReading {
             plan: plan.map_err(|error| format!("{error:#}")),
+            stamps: files_read.into_stamps(),
+        }
+    }
+
+    /// Reads and checks the file, and builds nothing.
+    fn check(&self) -> PlanReading {
+        let files_read = FilesRead::default();
+        let draft = self.draft(&files_read);
+        PlanReading {
+            plan: draft.map_err(|error| format!("{error:#}")),
             stamps: files_read.into_stamps(),
         }
     }

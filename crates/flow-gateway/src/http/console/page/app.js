@@ -7,7 +7,7 @@ import { byId, html, show, tabs } from "./dom.js";
 import { draw, replicas } from "./graph.js";
 import { allowLogs, showLogs, startLogs } from "./logs.js";
 import { showFigures, showNodes } from "./nodes.js";
-import { allowActions, showProcesses, startProcesses } from "./processes.js";
+import { allowActions, showFile, showProcesses, startProcesses } from "./processes.js";
 import { mayReadLogs, showRequests } from "./requests.js";
 import { offer, start } from "./try.js";
 import { clock } from "./units.js";
@@ -149,12 +149,25 @@ const ask = async () => {
   showOverview(overview);
   if (state.round % CHARTS_EVERY === 0 && state.view === "overview") await showCharts();
   if (state.round % CHARTS_EVERY === 0 || state.view === "requests") await showLists();
-  if (state.view === "processes" && state.rights.actions.is_allowed) showProcesses(await data("processes"), overview.nodes);
+  if (state.view === "processes" && state.rights.actions.is_allowed) {
+    showProcesses(await data("processes"), overview.nodes);
+    await showFlowFile();
+  }
   if (state.view === "logs" && state.rights.logs.is_allowed) await showLogs();
   state.round += 1;
   say(...sum(overview));
   problem("");
   byId("footer").textContent = `As of ${clock(overview.now_s)}, from the gateway at ${location.host}.`;
+};
+
+/** A flow that was not started from a file has none to show. */
+const showFlowFile = async () => {
+  try {
+    showFile(await data("flow-file"));
+  } catch (error) {
+    if (!(error instanceof Failed) || error.status !== 409) throw error;
+    showFile({ state: "followed" });
+  }
 };
 
 const refresh = async () => {

@@ -100,6 +100,21 @@ export const showProcesses = (processes, nodes) => {
   if (focused) place.querySelector(`[data-action="${CSS.escape(focused)}"]`)?.focus();
 };
 
+const FILE_STATES = {
+  followed: "",
+  changed: "The flow file was written after the flow read it. Reload it to make the flow follow it.",
+  invalid: "The flow file has problems, and the flow runs as it was before:",
+};
+
+/** Says how the flow file differs from what the flow follows. */
+export const showFile = ({ state, problem }) => {
+  const about = FILE_STATES[state] ?? "";
+  byId("file-state").hidden = about === "";
+  if (byId("file-about").textContent !== about) byId("file-about").textContent = about;
+  byId("file-problem").hidden = problem === undefined;
+  if (byId("file-problem").textContent !== (problem ?? "")) byId("file-problem").textContent = problem ?? "";
+};
+
 /** Offers actions to those who may, and says to others why they may not. */
 export const allowActions = ({ is_allowed, why }) => {
   byId("process-view").hidden = !is_allowed;
