@@ -65,6 +65,14 @@ pub fn cyclonedx(file: &Path) -> Option<Command> {
     Some(command)
 }
 
+/// The paths of a dashboard that the types of Grafana do not know. Without that peer the test is left out, and says so.
+pub fn unknown_to_grafana(dashboard: &Path) -> Option<Value> {
+    let mut command = Command::new(python_of("grafana")?);
+    command.arg(root().join("tests/peers/dashboard.py"));
+    command.arg(dashboard);
+    Some(last_json(command))
+}
+
 /// The Python that has the clients of HTTP APIs, such as `openai`. Without it the test is left out, and says so.
 pub fn http_clients_python() -> Option<PathBuf> {
     python_of("http-clients")

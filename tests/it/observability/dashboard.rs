@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use flow_tests::{TestFlow, post, scrape, texts};
+use flow_tests::{TestFlow, post, scrape, texts, unknown_to_grafana};
 use serde_json::{Value, json};
 
-use super::{of_executor, of_gateway, promtool, read};
+use super::{file, of_executor, of_gateway, promtool, read};
 
 const DASHBOARD: &str = "grafana/dashboards/flow.json";
 
@@ -60,6 +60,16 @@ fn panels_say_what_they_show_and_do_not_overlap() {
     let source: Value =
         serde_yaml::from_str(&read("grafana/provisioning/datasources/prometheus.yml")).unwrap();
     assert_eq!(source["datasources"][0]["uid"], "prometheus");
+}
+
+#[test]
+fn grafana_knows_each_field_of_the_dashboard() {
+    let Some(unknown) = unknown_to_grafana(&file(DASHBOARD)) else {
+        return;
+    };
+    // An option of annotations from Prometheus, which Grafana's types of dashboards leave to it.
+    let of_prometheus = json!(["dashboard.annotations.list[0].titleFormat"]);
+    assert_eq!(unknown, of_prometheus);
 }
 
 #[test]

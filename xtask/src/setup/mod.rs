@@ -17,6 +17,7 @@
 //! | `.peers/cyclonedx` | the schemas of CycloneDX, for the SBOM of `cargo xtask dist` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/prometheus` | Debian's Prometheus, for `docker/observability` | tests |
+//! | `.peers/grafana` | the types of Grafana's dashboards, for `docker/observability` | tests |
 //! | `.peers/postgres` | PostgreSQL with pgvector, for `pgvector-index` | tests |
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime | benchmarks |
 //! | `.peers/jina-v1-torch` | Jina 3.27 with sentence-transformers | benchmarks |
@@ -77,6 +78,8 @@ pub(crate) enum Group {
     Registry,
     /// Prometheus, 90 MB.
     Prometheus,
+    /// The types of Grafana's dashboards, 25 MB.
+    Grafana,
     /// PostgreSQL with pgvector, 70 MB.
     Postgres,
     /// The encoders of sentence-transformers and ONNX Runtime, 12 GB.
@@ -97,6 +100,7 @@ const FOR_TESTS: &[Group] = &[
     Group::Cyclonedx,
     Group::Registry,
     Group::Prometheus,
+    Group::Grafana,
     Group::Postgres,
 ];
 
@@ -243,6 +247,7 @@ fn steps(group: Group) -> Vec<Step> {
         Group::Cyclonedx => vec![Step::Venv(&venv::CYCLONEDX)],
         Group::Registry => vec![Step::Debian(&debian::REGISTRY)],
         Group::Prometheus => vec![Step::Debian(&debian::PROMETHEUS)],
+        Group::Grafana => vec![Step::Venv(&venv::GRAFANA)],
         Group::Postgres => vec![Step::Venv(&venv::POSTGRES)],
         Group::Torch => vec![
             Step::Venv(&venv::TORCH),

@@ -119,6 +119,15 @@ pub(crate) const CYCLONEDX: Venv = Venv {
     proof: "from cyclonedx.validation.json import JsonStrictValidator; import jsonschema",
 };
 
+/// What checks dashboards: the types of Grafana.
+pub(crate) const GRAFANA: Venv = Venv {
+    folder: "grafana",
+    marker: READY,
+    pins: "constraints-grafana.txt",
+    packages: &["grafana-foundation-sdk"],
+    proof: "from grafana_foundation_sdk.models.dashboard import Dashboard",
+};
+
 /// A server of PostgreSQL with pgvector, as programs. Debian 12 has no package of pgvector.
 pub(crate) const POSTGRES: Venv = Venv {
     folder: "postgres",
