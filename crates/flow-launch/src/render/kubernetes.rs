@@ -20,6 +20,7 @@ mod route;
 mod route_ports;
 mod scaled_object;
 mod secret;
+mod variables;
 mod volume;
 mod workload;
 

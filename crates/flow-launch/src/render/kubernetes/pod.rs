@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapEnvSource, Container, ContainerPort, EnvFromSource, EnvVar,
-    EnvVarSource, Lifecycle, LifecycleHandler, LocalObjectReference, PodSecurityContext, PodSpec,
-    PodTemplateSpec, ResourceRequirements, SeccompProfile, SecretKeySelector, SecurityContext,
-    SleepAction, TopologySpreadConstraint,
+    Capabilities, Container, ContainerPort, Lifecycle, LifecycleHandler, LocalObjectReference,
+    PodSecurityContext, PodSpec, PodTemplateSpec, ResourceRequirements, SeccompProfile,
+    SecurityContext, SleepAction, TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::config::{env_name, fingerprint};
+use super::config::fingerprint;
 use super::docker_options::PodOptions;
 use super::monitor::METRICS;
+use super::variables::env_from;
 use super::volume::PLACEMENT_FILE;
-use super::{EXECUTOR, Flow, GATEWAY, SecretVariable, key, role};
-use crate::render::argument::{Argument, OPTION_PREFIX};
+use super::{EXECUTOR, Flow, GATEWAY, key, role};
+use crate::render::argument::Argument;
 use crate::render::parts::{PROGRAM, Workload};
 
 /// User and group of flow's own image.
@@ -80,7 +80,7 @@ impl Flow<'_> {
             image: Some(unit.image.clone()),
             command: command(unit),
             args: Some(arguments.collect()),
-            env: self.env_of_secrets(unit),
+            env: self.variables(unit),
             env_from: env_from(unit),
             ports: Some(ports(unit)),
             startup_probe: Some(self.startup(unit)),
@@ -93,31 +93,6 @@ impl Flow<'_> {
             volume_mounts: Some(self.mounts(unit)),
             ..Container::default()
         }
-    }
-
-    /// The variables that are in no ConfigMap.
-    fn env_of_secrets(&self, unit: &Workload) -> Option<Vec<EnvVar>> {
-        let variable = |it: &SecretVariable| EnvVar {
-            name: it.variable.clone(),
-            value_from: Some(EnvVarSource {
-                secret_key_ref: Some(SecretKeySelector {
-                    name: it.secret.clone(),
-                    key: it.key.clone(),
-                    optional: None,
-                }),
-                ..EnvVarSource::default()
-            }),
-            value: None,
-        };
-        // What runs before and after shards does not get their options.
-        let is_of_another = |name: &str| {
-            name.starts_with(OPTION_PREFIX) && unit.option_secrets().all(|(own, _)| own != name)
-        };
-        let own = key(unit);
-        let secrets = self.wanted.secrets_of(&own);
-        let secrets = secrets.filter(|it| unit.node.is_none() || !is_of_another(&it.variable));
-        let variables: Vec<_> = secrets.map(variable).collect();
-        (!variables.is_empty()).then_some(variables)
     }
 
     fn pull_secrets(&self) -> Option<Vec<LocalObjectReference>> {
@@ -236,18 +211,6 @@ fn command(unit: &Workload) -> Option<Vec<String>> {
     }
     let words = unit.entrypoint.as_ref()?.iter();
     Some(words.map(|it| it.replace('$', "$$")).collect())
-}
-
-fn env_from(unit: &Workload) -> Option<Vec<EnvFromSource>> {
-    (!unit.env.is_empty()).then(|| {
-        vec![EnvFromSource {
-            config_map_ref: Some(ConfigMapEnvSource {
-                name: env_name(unit),
-                optional: None,
-            }),
-            ..EnvFromSource::default()
-        }]
-    })
 }
 
 fn leaves(unit: &Workload) -> Duration {
