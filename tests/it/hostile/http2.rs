@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{SERVED_WITHIN, Target};
+use super::{Target, served_within};
 
 const ECHO: &str = "executors: [{name: echo, uses: echo}]";
 
@@ -221,7 +221,7 @@ impl Target {
             let client = client(&self.flow).await;
             client.is_serving(Deadline::NEVER).await
         };
-        let answer = timeout(SERVED_WITHIN, answer).await;
+        let answer = timeout(served_within(), answer).await;
         assert!(answer.expect("health is not answered").unwrap());
     }
 

@@ -25,6 +25,11 @@ pub(super) struct Taken {
     pub(super) bytes: u64,
 }
 
+/// Whether the test runs for the report, and no other test at the same time.
+pub(super) fn is_alone() -> bool {
+    std::env::var_os(FILE_VARIABLE).is_some()
+}
+
 /// Adds an attack, which has the name of its test, to the report.
 pub(super) fn add(attack: &Attack) {
     let Some(path) = std::env::var_os(FILE_VARIABLE) else {
