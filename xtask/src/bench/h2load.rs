@@ -25,6 +25,9 @@ const HTTP1: &[&str] = &["--h1", "-c", "64", "-m", "1", "-t", "1"];
 /// One request at a time.
 const ALONE: &[&str] = &["-c", "1", "-m", "1", "-t", "1"];
 
+/// Requests that begin at a rate, on one connection.
+const OPEN: &[&str] = &["-c", "1", "-m", "100", "-t", "1"];
+
 /// Fails with what to do where h2load is not installed.
 pub(super) fn look_for() -> anyhow::Result<()> {
     let version = shell::output(Command::new("h2load").arg("--version"));
@@ -70,11 +73,27 @@ pub(super) fn times(
     count: usize,
     log: &Path,
 ) -> anyhow::Result<Vec<f64>> {
+    logged(&mut command(ALONE, request, count), url, log)
+}
+
+/// Milliseconds that each request takes, of which this many begin in a second, whether those before them have ended or not.
+pub(super) fn times_at(
+    url: &str,
+    request: &Path,
+    (rate, count): (usize, usize),
+    log: &Path,
+) -> anyhow::Result<Vec<f64>> {
+    let mut command = command(OPEN, request, count);
+    command.arg(format!("--rps={rate}"));
+    logged(&mut command, url, log)
+}
+
+/// Runs it with a log of its requests.
+fn logged(command: &mut Command, url: &str, log: &Path) -> anyhow::Result<Vec<f64>> {
     // It adds to what there is.
     std::fs::write(log, "")?;
-    let mut command = command(ALONE, request, count);
     command.arg("--log-file").arg(log);
-    parse(&shell::output(to_grpc(&mut command, url))?)?;
+    parse(&shell::output(to_grpc(command, url))?)?;
     let log = std::fs::read_to_string(log).context("h2load reported no times")?;
     log.lines().map(milliseconds).collect()
 }

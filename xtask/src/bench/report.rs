@@ -93,6 +93,10 @@ impl Table {
             .map(Vec::as_slice)
     }
 
+    pub(super) fn rows(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(String::as_str)
+    }
+
     fn csv(&self) -> String {
         let mut text = format!("what;system;round;{}\n", self.unit);
         for row in &self.rows {
