@@ -4,6 +4,8 @@
 //! counted, and the count is logged later.
 
 use std::convert::Infallible;
+use std::fmt::{self, Write};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -46,7 +48,7 @@ macro_rules! log_request {
             request_id = end.header.request_id.as_str(),
             endpoint = end.endpoint(),
             protocol = record.origin.protocol,
-            client = record.origin.client.map(tracing::field::display),
+            client = record.origin.client.map(|it| tracing::field::display(Address(it))),
             key = record.origin.key.as_deref(),
             documents = record.documents(),
             bytes = record.bytes,
@@ -238,19 +240,72 @@ impl RequestLog {
     }
 }
 
+/// The address of a client, which is written in one go.
+struct Address(IpAddr);
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let IpAddr::V4(address) = self.0 else {
+            return self.0.fmt(f);
+        };
+        let mut text = [0; 15];
+        let mut end = 0;
+        for (number, part) in address.octets().into_iter().enumerate() {
+            if number > 0 {
+                text[end] = b'.';
+                end += 1;
+            }
+            for divisor in [100, 10, 1] {
+                if part >= divisor || divisor == 1 {
+                    text[end] = b'0' + part / divisor % 10;
+                    end += 1;
+                }
+            }
+        }
+        f.write_str(str::from_utf8(&text[..end]).unwrap_or_default())
+    }
+}
+
+/// Whole microseconds.
+fn microseconds(time: Duration) -> u64 {
+    let microseconds = time.as_nanos().saturating_add(500) / 1_000;
+    u64::try_from(microseconds).unwrap_or(u64::MAX)
+}
+
 /// Whole microseconds, as milliseconds.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "requests take less than the 285 years from which on microseconds are rounded"
+)]
 fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
+    microseconds(time) as f64 / 1e3
 }
 
 /// The nodes with their times, such as `encoder 3.2, index 0.4`; `None` if none has run.
 fn nodes(end: &RequestEnd<'_>) -> Option<String> {
     let mut text = String::new();
     for (node, time) in end.nodes() {
-        let comma = if text.is_empty() { "" } else { ", " };
-        text.push_str(&format!("{comma}{node} {}", milliseconds(time)));
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(node);
+        text.push(' ');
+        push_milliseconds(&mut text, time);
     }
     (!text.is_empty()).then_some(text)
+}
+
+/// Writes milliseconds with as many digits behind the point as whole microseconds need.
+fn push_milliseconds(text: &mut String, time: Duration) {
+    let microseconds = microseconds(time);
+    let (whole, rest) = (microseconds / 1_000, microseconds % 1_000);
+    // Writing to a string does not fail.
+    match rest {
+        0 => write!(text, "{whole}").ok(),
+        _ if rest % 100 == 0 => write!(text, "{whole}.{}", rest / 100).ok(),
+        _ if rest % 10 == 0 => write!(text, "{whole}.{:02}", rest / 10).ok(),
+        _ => write!(text, "{whole}.{rest:03}").ok(),
+    };
 }
 
 #[cfg(test)]
@@ -277,6 +332,33 @@ mod tests {
         assert_eq!(nodes(&end).as_deref(), Some("a 3, b 5"));
         assert_eq!(end.took(), Duration::from_millis(9));
         assert_eq!(nodes(&RequestEnd { routes: &[], ..end }), None);
+    }
+
+    #[test]
+    fn an_address_is_written_as_usual() {
+        for text in [
+            "127.0.0.1",
+            "0.10.100.255",
+            "255.255.255.255",
+            "9.99.101.0",
+            "fe80::1",
+        ] {
+            let address = Address(text.parse().unwrap());
+            assert_eq!(address.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn milliseconds_have_the_digits_that_they_need() {
+        for nanos in (0..3_000_000)
+            .step_by(491)
+            .chain([1_250_000, 1_500_000, 999_999_500])
+        {
+            let time = Duration::from_nanos(nanos);
+            let mut text = String::new();
+            push_milliseconds(&mut text, time);
+            assert_eq!(text, milliseconds(time).to_string());
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use flow_process::{
 };
 use indexmap::IndexMap;
 
+use crate::logs::lines::Lines;
 use crate::spec::role::Role;
 
 /// What a process reports about itself when it is ready, such as `device` and `model`.
@@ -18,12 +19,12 @@ pub type Facts = IndexMap<String, String>;
 /// Something that happened in a flow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FlowEvent {
-    /// A process wrote a line.
-    Line {
+    /// A process wrote lines.
+    Lines {
         /// The process's name.
         name: Arc<str>,
-        /// The line, without its line end.
-        line: Arc<str>,
+        /// The lines.
+        lines: Lines,
     },
     /// This program's own log has a line.
     Log(String),

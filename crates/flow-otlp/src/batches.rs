@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use crate::delivery::{Delivery, LAST_EXPORT_MAX};
 use crate::settings::BatchSettings;
 
-/// Time during which more may arrive before they are taken from the queue. Otherwise every span of a busy process would wake
-/// the exporting thread, which costs more than the span.
+/// Time during which more may arrive before they are taken from the queue. Otherwise every line of a busy process would wake
+/// the exporting thread, which costs more than the line.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What waits, and where it goes.

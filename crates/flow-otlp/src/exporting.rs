@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -9,8 +10,6 @@ use std::time::{Duration, SystemTime};
 use flow_metrics::{Counter, Description, Registry};
 use flow_process::RecordsExported;
 use flow_trace::Tracer;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use prost::Message;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +23,7 @@ use crate::resource::resource;
 use crate::settings::{
     ExportSettings, ExportTarget, MetricSettings, RecordSettings, Signal, TraceSettings,
 };
+use crate::spans::{SpanEnvelope, SpanExport, SpanQueue};
 
 /// The export cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -169,22 +169,17 @@ fn delivery(
 }
 
 fn spans(process: Process<'_>, traces: &TraceSettings) -> Result<(Tracer, Export), CannotExport> {
-    let (tracer, ended) = Tracer::new(traces.sampling, traces.batches.queue_max);
-    let resource = resource(process.settings);
-    let batches = Batches {
-        settings: traces.batches,
-        waiting: ended.waiting,
-        delivery: delivery((Signal::Traces, "spans"), &traces.target, &ended.dropped)?,
-        encode: move |spans| {
-            let resource_spans = group_spans_by_resource_and_scope(spans, &resource);
-            ExportTraceServiceRequest { resource_spans }.encode_to_vec()
-        },
+    let lost = Counter::default();
+    let delivery = delivery((Signal::Traces, "spans"), &traces.target, &lost)?;
+    let queue = Arc::new(SpanQueue::new(traces.batches, lost.clone()));
+    let export = SpanExport {
+        queue: queue.clone(),
+        delivery,
+        envelope: SpanEnvelope::new(&resource(process.settings)),
     };
-    let export = Export {
-        work: Box::pin(batches.run(process.stop.clone())),
-        lost: ended.dropped,
-    };
-    Ok((tracer, export))
+    let tracer = Tracer::new(traces.sampling, move |span| queue.push(&span));
+    let work = Box::pin(export.run(process.stop.clone()));
+    Ok((tracer, Export { work, lost }))
 }
 
 fn metrics_work(

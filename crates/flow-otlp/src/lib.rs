@@ -6,7 +6,9 @@
 //! ```text
 //! settings.rs   what options and `OTEL_*` variables say                pure
 //! exporting.rs  the thread, and what ends with it
-//! batches.rs    gathers spans and log records, which come one by one
+//! spans.rs      the spans that wait for their export, encoded
+//! span_message.rs  encodes one of them                              pure
+//! batches.rs    gathers log records, which come one by one
 //! delivery.rs   sends one kind of telemetry, counts what is lost, and logs it
 //! client.rs     one request over gRPC or HTTP
 //! resource.rs   what is said of the process
@@ -27,6 +29,8 @@ mod logs;
 mod metrics;
 mod resource;
 mod settings;
+mod span_message;
+mod spans;
 mod values;
 
 pub use client::CannotSend;

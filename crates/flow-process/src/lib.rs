@@ -29,7 +29,7 @@ pub use log::{
     LogOutput, LogRecord, LogSettings, LogValue, RecordsExported, SpanIds, current_requests,
     export_records, flush_log, follow_filter_file, note_span, on_behalf_of,
 };
-pub use lossy::{DroppedLines, LossyReceiver, LossySender, SOME_MAX, lossy_channel};
+pub use lossy::{DroppedLines, LossyReceiver, LossySender, lossy_channel};
 pub use parent::{NoParent, end_with_parent};
 pub use signals::on_termination;
 pub use status_socket::{STATUS_SOCKET_VARIABLE, read_status, serve_status};

@@ -6,6 +6,7 @@ mod lines;
 mod output;
 mod records;
 mod requests;
+mod timestamp;
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -22,7 +23,7 @@ use tracing_subscriber::fmt::format as formats;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
 
-use self::lines::{JsonLines, TextFields};
+use self::lines::{JsonLines, TextFields, TextLines};
 use self::output::LineOutput;
 use self::records::Records;
 
@@ -146,7 +147,9 @@ impl LogSettings {
             .with_ansi(has_colour);
         match self.format {
             LogFormat::Text => {
-                let lines = lines.fmt_fields(TextFields).with_filter_reloading();
+                let lines = lines.fmt_fields(TextFields);
+                let lines = lines.event_format(TextLines(formats::format()));
+                let lines = lines.with_filter_reloading();
                 let change = changing(lines.reload_handle());
                 (Dispatch::new(lines.finish().with(Records)), change)
             }

@@ -31,7 +31,7 @@ impl fmt::Display for DroppedLines {
 const RESERVED: usize = 1_024;
 
 /// Maximum number of items that [`LossyReceiver::blocking_recv_some`] returns.
-pub const SOME_MAX: usize = 256;
+const SOME_MAX: usize = 256;
 
 /// A channel for at most `capacity` lines.
 #[must_use]
@@ -50,8 +50,8 @@ pub fn lossy_channel<T>(capacity: usize) -> (LossySender<T>, LossyReceiver<T>) {
 struct Counts(BTreeMap<Arc<str>, u64>);
 
 impl Counts {
-    fn add(&mut self, name: Arc<str>) {
-        *self.0.entry(name).or_default() += 1;
+    fn add(&mut self, name: Arc<str>, count: usize) {
+        *self.0.entry(name).or_default() += count as u64;
     }
 
     fn take_first(&mut self) -> Option<DroppedLines> {
@@ -86,6 +86,11 @@ impl<T: From<DroppedLines>> LossySender<T> {
     /// Once lines are dropped, all are until half of the channel is free: a receiver that is slow all the time gets
     /// runs of lines with reports between them, and not reports alone.
     pub fn send_line(&self, name: &Arc<str>, line: T) {
+        self.send_lines(name, line, 1);
+    }
+
+    /// The same for an item with so many lines.
+    pub fn send_lines(&self, name: &Arc<str>, lines: T, count: usize) {
         let mut dropped = lock(&self.dropped);
         let free = self.sender.capacity().saturating_sub(RESERVED);
         let wanted = match dropped.0.is_empty() {
@@ -93,17 +98,11 @@ impl<T: From<DroppedLines>> LossySender<T> {
             false => (self.sender.max_capacity() - RESERVED).div_ceil(2) + dropped.0.len(),
         };
         if free < wanted.min(self.sender.max_capacity() - RESERVED) {
-            dropped.add(name.clone());
+            dropped.add(name.clone(), count);
             return;
         }
         self.report(&mut dropped);
-        self.send(line);
-    }
-
-    /// Sends something that is not a line, after the reports of all lines that were dropped before it.
-    pub fn send_after_lines(&self, item: T) {
-        self.report(&mut lock(&self.dropped));
-        self.send(item);
+        self.send(lines);
     }
 
     fn report(&self, dropped: &mut Counts) {
@@ -247,17 +246,6 @@ mod tests {
             Some(Item::Dropped("a".to_owned(), 8))
         );
         assert_eq!(receiver.recv().await, None);
-    }
-
-    #[tokio::test]
-    async fn an_item_after_all_lines_comes_after_the_reports_of_those_that_were_dropped() {
-        let (sender, mut receiver) = lossy_channel(1);
-        send(&sender, "a", 0..3);
-        sender.send_after_lines(Item::Line(9));
-        assert_eq!(receiver.recv().await, Some(Item::Line(0)));
-        let dropped = Item::Dropped("a".to_owned(), 2);
-        assert_eq!(receiver.recv().await, Some(dropped));
-        assert_eq!(receiver.recv().await, Some(Item::Line(9)));
     }
 
     #[test]

@@ -1,25 +1,25 @@
 //! Spans of requests.
 //!
-//! A [`Tracer`] makes [`Span`]s. A process that exports none has no tracer, and makes no span. A span that ends goes into a
-//! bounded queue ([`EndedSpans`]), from which `flow-otlp` exports it: a collector that is slow or gone never holds a request
-//! back. Spans for which the queue has no room are counted.
+//! A [`Tracer`] makes [`Span`]s. A process that exports none has no tracer, and makes no span. A span that ends goes to a
+//! function; that of `flow-otlp` puts it into a bounded queue, from which it is exported: a collector that is slow or gone never
+//! holds a request back.
 //!
 //! ```text
 //! tracer.rs     spans, and their contexts
 //! attribute.rs  values of their attributes
 //! sampling.rs   which requests are recorded
-//! queue.rs      the spans that wait for their export
+//! ended.rs      the function that gets spans
 //! ```
 
 #![warn(missing_docs)]
 
 mod attribute;
-mod queue;
+mod ended;
 mod sampling;
 mod tracer;
 
 pub use attribute::Attribute;
 pub use opentelemetry::trace::SpanKind;
-pub use queue::EndedSpans;
+pub use opentelemetry_sdk::trace::SpanData;
 pub use sampling::Sampling;
-pub use tracer::{ServerSpan, Span, Tracer};
+pub use tracer::{SCOPE, ServerSpan, Span, Tracer};

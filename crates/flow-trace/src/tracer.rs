@@ -14,14 +14,15 @@ use opentelemetry::trace::{
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{
     IdGenerator as _, RandomIdGenerator, Sampler, SdkTracer, SdkTracerProvider, Span as SdkSpan,
+    SpanData,
 };
 
 use crate::attribute::Attribute;
-use crate::queue::{EndedSpans, queue};
+use crate::ended::OnEnd;
 use crate::sampling::{RecordedIds, RecordedTraces, Sampling};
 
 /// The name of the instrumentation in every span.
-const SCOPE: &str = "flow";
+pub const SCOPE: &str = "flow";
 
 /// Makes the spans of a process. Clones are the same tracer.
 #[derive(Debug, Clone)]
@@ -54,16 +55,16 @@ pub struct Span {
 }
 
 impl Tracer {
-    /// A tracer that records these requests, and the spans that end, of which this many may wait.
+    /// A tracer that records these requests. `on_end` gets each span that ends, on the thread that ends it, which serves
+    /// requests.
     #[must_use]
-    pub fn new(sampling: Sampling, spans_max: usize) -> (Self, EndedSpans) {
-        let (queue, ended) = queue(spans_max);
+    pub fn new(sampling: Sampling, on_end: impl Fn(SpanData) + Send + Sync + 'static) -> Self {
         let traces = RecordedTraces::new(sampling.ratio);
         // Spans are made of recorded requests only.
         let provider = SdkTracerProvider::builder()
             .with_sampler(Sampler::AlwaysOn)
             .with_id_generator(RecordedIds::new(traces))
-            .with_span_processor(queue)
+            .with_span_processor(OnEnd(on_end))
             .build();
         let spans = Spans {
             tracer: provider.tracer(SCOPE),
@@ -71,7 +72,7 @@ impl Tracer {
             follows_parent: sampling.follows_parent,
             ids: RandomIdGenerator::default(),
         };
-        (Self(Arc::new(spans)), ended)
+        Self(Arc::new(spans))
     }
 
     /// The span of a request that this process answers, and that began then. It is a child of the caller's span; without
@@ -280,16 +281,23 @@ fn context(of: &SpanContext) -> TraceContext {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
     use super::*;
 
     const PARENT: &[u8] = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-    fn tracer(ratio: f64, follows_parent: bool) -> (Tracer, EndedSpans) {
+    /// A tracer, and what gets the spans that end.
+    fn tracer(ratio: f64, follows_parent: bool) -> (Tracer, Receiver<SpanData>) {
         let sampling = Sampling {
             ratio,
             follows_parent,
         };
-        Tracer::new(sampling, 16)
+        let (sender, ended) = channel();
+        let tracer = Tracer::new(sampling, move |span| {
+            sender.send(span).ok();
+        });
+        (tracer, ended)
     }
 
     fn server(tracer: &Tracer, caller: Option<&TraceContext>) -> ServerSpan {
@@ -300,7 +308,7 @@ mod tests {
     #[test]
     fn a_request_without_a_trace_begins_one_that_says_whether_it_is_recorded() {
         for (ratio, is_recorded) in [(0.0, false), (1.0, true)] {
-            let (tracer, mut ended) = tracer(ratio, true);
+            let (tracer, ended) = tracer(ratio, true);
             let ServerSpan { context, span } = server(&tracer, None);
             assert_eq!(
                 (span.is_some(), context.is_sampled),
@@ -308,7 +316,7 @@ mod tests {
             );
             assert_ne!((context.trace_id, context.span_id), ([0; 16], [0; 8]));
             drop(span);
-            assert_eq!(ended.waiting.try_recv().is_ok(), is_recorded);
+            assert_eq!(ended.try_recv().is_ok(), is_recorded);
             assert_eq!(tracer.root("load").is_some(), is_recorded);
         }
     }

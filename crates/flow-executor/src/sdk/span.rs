@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn spans_are_within_each_other_until_they_end() {
-        let (tracer, _ended) = Tracer::new(EVERY, 16);
+        let tracer = Tracer::new(EVERY, drop);
         let call = root_span(&tracer, "call");
         assert!(call.is_recorded());
         let outer = span("outer");

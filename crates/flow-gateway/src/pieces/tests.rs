@@ -1,10 +1,11 @@
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use flow_core::{Code, Tensor, TraceContext};
 use flow_net::Drain;
 use flow_spec::RequestLogging;
-use flow_trace::{EndedSpans, Sampling, Tracer};
+use flow_trace::{Sampling, SpanData, Tracer};
 use prost_types::Timestamp;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -57,12 +58,15 @@ fn encoder() -> InMemory {
 }
 
 /// Encodes so many texts with a node. Returns how that ended, the spans, and the number of lines in the log of all requests.
-async fn encode(node: &InMemory, texts: usize) -> (bool, EndedSpans, usize) {
+async fn encode(node: &InMemory, texts: usize) -> (bool, Receiver<SpanData>, usize) {
     let as_caller = Sampling {
         ratio: 0.0,
         follows_parent: true,
     };
-    let (tracer, ended) = Tracer::new(as_caller, 64);
+    let (sender, ended) = channel();
+    let tracer = Tracer::new(as_caller, move |span| {
+        sender.send(span).ok();
+    });
     let mut plan = plan(&["encoder"]);
     plan.gateway.logging = RequestLogging {
         slow: None,
@@ -100,10 +104,10 @@ async fn encode(node: &InMemory, texts: usize) -> (bool, EndedSpans, usize) {
 async fn a_call_in_pieces_is_one_request_in_traces_and_in_the_log() {
     for (texts, pieces) in [(64, 0), (65, 2), (200, 4)] {
         let node = encoder();
-        let (is_ok, mut ended, lines) = encode(&node, texts).await;
+        let (is_ok, ended, lines) = encode(&node, texts).await;
         assert!(is_ok);
         assert_eq!(lines, 1, "{texts} texts");
-        let spans: Vec<_> = std::iter::from_fn(|| ended.waiting.try_recv().ok()).collect();
+        let spans: Vec<_> = std::iter::from_fn(|| ended.try_recv().ok()).collect();
         let call = spans.iter().find(|it| it.name == "POST /v1/embeddings");
         let call = call.unwrap();
         assert_eq!(call.parent_span_id.to_string(), "b7ad6b7169203331");
@@ -127,9 +131,9 @@ async fn a_call_in_pieces_is_one_request_in_traces_and_in_the_log() {
 #[tokio::test]
 async fn a_call_whose_piece_fails_is_an_error_of_its_span() {
     let node = InMemory::failing(Failure::new(Code::Lost, "gone"));
-    let (is_ok, mut ended, lines) = encode(&node, 65).await;
+    let (is_ok, ended, lines) = encode(&node, 65).await;
     assert_eq!((is_ok, lines), (false, 1));
-    let spans: Vec<_> = std::iter::from_fn(|| ended.waiting.try_recv().ok()).collect();
+    let spans: Vec<_> = std::iter::from_fn(|| ended.try_recv().ok()).collect();
     let call = spans.iter().find(|it| it.name == "POST /v1/embeddings");
     let status = format!("{:?}", call.unwrap().status);
     assert!(status.contains("gone"), "{status}");

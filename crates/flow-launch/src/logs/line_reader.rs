@@ -5,8 +5,13 @@ use std::pin::pin;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
+use crate::logs::lines::Lines;
+
 /// A longer line is passed on in pieces, so that a child cannot fill this process's memory.
 const LINE_LEN_MAX: u64 = 16 * 1024;
+
+/// Longest text of lines that are passed on together.
+const LINES_LEN_MAX: usize = 16 * 1024;
 
 /// Bytes that are read at once: all that a pipe holds.
 const READ_LEN_MAX: usize = 64 * 1024;
@@ -27,11 +32,42 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     /// The next line without its line end; `None` when the stream has ended or failed.
     pub(crate) async fn next(&mut self) -> Option<String> {
+        self.read_line().await?;
+        Some(visible(&self.line))
+    }
+
+    /// The next line and those behind it that have arrived; `None` when the stream has ended or failed.
+    pub(crate) async fn next_lines(&mut self) -> Option<Lines> {
+        self.read_line().await?;
+        let room = LINES_LEN_MAX.saturating_sub(self.line.len());
+        let arrived = self.stream.buffer();
+        let arrived = &arrived[..room.min(arrived.len())];
+        let is_whole = self.line.ends_with(b"\n");
+        if let (true, Some(end)) = (is_whole, memchr::memrchr(b'\n', arrived)) {
+            self.line.extend_from_slice(&arrived[..=end]);
+            self.stream.consume(end + 1);
+        }
+        Some(Lines::new(visible_lines(&self.line)))
+    }
+
+    async fn read_line(&mut self) -> Option<()> {
         self.line.clear();
         let stream = (&mut self.stream).take(LINE_LEN_MAX);
         match pin!(stream).read_until(b'\n', &mut self.line).await {
             Ok(0) | Err(_) => None,
-            Ok(_) => Some(visible(&self.line)),
+            Ok(_) => Some(()),
+        }
+    }
+}
+
+/// The visible parts of lines.
+fn visible_lines(bytes: &[u8]) -> String {
+    let lines = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    match str::from_utf8(lines) {
+        Ok(text) if memchr::memchr(b'\r', lines).is_none() => text.to_owned(),
+        _ => {
+            let lines: Vec<String> = lines.split(|&it| it == b'\n').map(visible).collect();
+            lines.join("\n")
         }
     }
 }
@@ -60,6 +96,13 @@ mod tests {
             found.push(line);
         }
         assert_eq!(found, expected);
+        let mut lines = LineReader::new(stream);
+        let mut found = Vec::new();
+        while let Some(some) = lines.next_lines().await {
+            assert!(some.len() <= LINES_LEN_MAX);
+            found.extend(some.iter().map(str::to_owned));
+        }
+        assert_eq!(found, expected);
     }
 
     #[tokio::test]
@@ -68,6 +111,19 @@ mod tests {
         check(b"one\ntwo\r\n\nlast", &["one", "two", "", "last"]).await;
         check(b"bad \xff byte\n", &["bad \u{fffd} byte"]).await;
         check(b" 10 %\r 50 %\r100 %\n", &["100 %"]).await;
+    }
+
+    #[tokio::test]
+    async fn lines_that_have_arrived_are_read_together() {
+        let line = format!("{}\n", "a".repeat(99));
+        let stream = line.repeat(300);
+        let mut lines = LineReader::new(stream.as_bytes());
+        let mut counts = Vec::new();
+        while let Some(some) = lines.next_lines().await {
+            counts.push(some.count());
+        }
+        // 16 KiB hold 163 lines.
+        assert_eq!(counts, [163, 137]);
     }
 
     #[tokio::test]

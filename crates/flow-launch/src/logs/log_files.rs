@@ -7,18 +7,18 @@
 //! note in the file says how many.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use flow_process::{DroppedLines, LossySender, lossy_channel};
 
-use crate::logs::log_line::{LogLine, LogSource};
+use crate::logs::lines::Lines;
+use crate::logs::log_line::{LogSource, line_start};
 
 /// A file that would grow beyond this is rotated.
 const FILE_LEN_MAX: u64 = 10 << 20;
@@ -26,23 +26,41 @@ const FILE_LEN_MAX: u64 = 10 << 20;
 /// Rotated files kept for each process.
 const ROTATED_MAX: u32 = 3;
 
-/// Lines that may wait for a slow disk; more are dropped.
+/// Lines that may wait for a slow disk, or groups of lines that were read together; more are dropped.
 const LINES_MAX: usize = 1_024;
 
 /// Time that the disk gets for the last lines when the flow has ended.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
 
-/// A line and the process whose log file it belongs to.
+/// Lines and the process whose log file they belong to.
 #[derive(Debug)]
-struct LoggedLine {
+struct LoggedLines {
     name: Arc<str>,
-    line: LogLine,
+    /// When they were read.
+    time: SystemTime,
+    source: LogSource,
+    lines: Lines,
 }
 
-impl From<DroppedLines> for LoggedLine {
+impl LoggedLines {
+    /// The lines as the file has them.
+    fn write_to(&self, text: &mut String) {
+        let start = line_start(self.time, self.source);
+        text.reserve(self.lines.len() + self.lines.count() * (start.len() + 1));
+        for line in self.lines.iter() {
+            text.push_str(&start);
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+}
+
+impl From<DroppedLines> for LoggedLines {
     fn from(dropped: DroppedLines) -> Self {
         Self {
-            line: LogLine::now(LogSource::Flow, dropped.to_string().into()),
+            time: SystemTime::now(),
+            source: LogSource::Flow,
+            lines: Lines::new(dropped.to_string()),
             name: dropped.name,
         }
     }
@@ -51,7 +69,7 @@ impl From<DroppedLines> for LoggedLine {
 /// Sends lines to the thread that writes them; never waits.
 #[derive(Debug, Clone)]
 pub(crate) struct LogFiles {
-    entries: LossySender<LoggedLine>,
+    entries: LossySender<LoggedLines>,
 }
 
 /// The thread that writes log files.
@@ -79,13 +97,16 @@ impl LogFiles {
         Ok((Self { entries }, LogWriter { ended }))
     }
 
-    /// Appends a line to the log file of a process.
-    pub(crate) fn write(&self, name: &Arc<str>, line: LogLine) {
-        let entry = LoggedLine {
+    /// Appends lines to the log file of a process.
+    pub(crate) fn write(&self, name: &Arc<str>, source: LogSource, lines: Lines) {
+        let count = lines.count();
+        let entry = LoggedLines {
             name: name.clone(),
-            line,
+            time: SystemTime::now(),
+            source,
+            lines,
         };
-        self.entries.send_line(name, entry);
+        self.entries.send_lines(name, entry, count);
     }
 }
 
@@ -141,14 +162,13 @@ impl OpenFiles {
     }
 
     /// Appends lines; those of one process that follow each other in one go.
-    fn append(&mut self, entries: &[LoggedLine]) {
+    fn append(&mut self, entries: &[LoggedLines]) {
         for of_process in entries.chunk_by(|one, next| one.name == next.name) {
-            let mut lines = String::new();
+            let mut text = String::new();
             for entry in of_process {
-                // Writing to a string does not fail.
-                writeln!(lines, "{}", entry.line).ok();
+                entry.write_to(&mut text);
             }
-            let written = self.write(&of_process[0].name, &lines);
+            let written = self.write(&of_process[0].name, &text);
             self.report(written);
         }
     }
@@ -264,9 +284,11 @@ mod tests {
         let file = folder.path().join("not-a-folder");
         fs::write(&file, "").unwrap();
         let mut files = OpenFiles::new(file, 100);
-        files.append(&[LoggedLine {
+        files.append(&[LoggedLines {
             name: "a".into(),
-            line: LogLine::now(LogSource::Stdout, "x".into()),
+            time: SystemTime::now(),
+            source: LogSource::Stdout,
+            lines: Lines::new("x"),
         }]);
         assert!(files.has_warned);
     }

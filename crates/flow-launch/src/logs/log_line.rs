@@ -44,15 +44,6 @@ impl LogSource {
 }
 
 impl LogLine {
-    /// A line with the present time.
-    pub(crate) fn now(source: LogSource, text: Arc<str>) -> Self {
-        Self {
-            time: SystemTime::now(),
-            source,
-            text,
-        }
-    }
-
     /// Parses a line of a log file; `None` if another program wrote it.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
@@ -70,9 +61,14 @@ impl LogLine {
 /// The line as a log file has it.
 impl fmt::Display for LogLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = humantime::format_rfc3339_micros(self.time);
-        write!(f, "{time} {} {}", self.source.as_str(), self.text)
+        write!(f, "{}{}", line_start(self.time, self.source), self.text)
     }
+}
+
+/// What a log file has before the text of a line.
+pub(crate) fn line_start(time: SystemTime, source: LogSource) -> String {
+    let time = humantime::format_rfc3339_micros(time);
+    format!("{time} {} ", source.as_str())
 }
 
 #[cfg(test)]

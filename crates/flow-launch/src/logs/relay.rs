@@ -7,8 +7,9 @@ use tokio::io::AsyncRead;
 
 use crate::event::{EventSender, FlowEvent};
 use crate::logs::line_reader::LineReader;
+use crate::logs::lines::Lines;
 use crate::logs::log_files::LogFiles;
-use crate::logs::log_line::{LogLine, LogSource};
+use crate::logs::log_line::LogSource;
 
 /// Last lines kept of a child: a Rust panic or a Python traceback of usual depth.
 const LAST_LINES_MAX: usize = 20;
@@ -26,7 +27,7 @@ impl LogSinks {
     /// Writes a note about a process to its log file.
     pub(crate) fn note(&self, name: &Arc<str>, text: String) {
         if let Some(files) = &self.files {
-            files.write(name, LogLine::now(LogSource::Flow, text.into()));
+            files.write(name, LogSource::Flow, Lines::new(text));
         }
     }
 
@@ -38,12 +39,19 @@ impl LogSinks {
     }
 }
 
+/// The last lines of a child, and those that were passed on with the first of them.
+#[derive(Debug, Default)]
+struct LastLines {
+    lines: VecDeque<Lines>,
+    count: usize,
+}
+
 /// Passes on the output of one child.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputRelay {
     name: Arc<str>,
     sinks: LogSinks,
-    last_lines: Arc<Mutex<VecDeque<Arc<str>>>>,
+    last_lines: Arc<Mutex<LastLines>>,
 }
 
 impl OutputRelay {
@@ -57,40 +65,56 @@ impl OutputRelay {
 
     /// Passes on a line.
     pub(crate) fn line(&self, source: LogSource, line: String) {
-        let line: Arc<str> = line.into();
-        self.keep(line.clone());
-        let name = &self.name;
+        self.lines(source, Lines::new(line));
+    }
+
+    fn lines(&self, source: LogSource, lines: Lines) {
+        let last_lines = self.last_lines.lock();
+        let mut last_lines = last_lines.unwrap_or_else(PoisonError::into_inner);
+        last_lines.push(lines.clone());
+        drop(last_lines);
         if let Some(files) = &self.sinks.files {
-            files.write(name, LogLine::now(source, line.clone()));
+            files.write(&self.name, source, lines.clone());
         }
         if let Some(events) = &self.sinks.events {
-            let name = name.clone();
-            events.send_line(&self.name, FlowEvent::Line { name, line });
+            let name = self.name.clone();
+            let count = lines.count();
+            events.send_lines(&self.name, FlowEvent::Lines { name, lines }, count);
         }
     }
 
     /// Passes on all lines of the child's standard error.
     pub(crate) async fn relay_stderr(self, stderr: impl AsyncRead + Unpin) {
         let mut lines = LineReader::new(stderr);
-        while let Some(line) = lines.next().await {
-            self.line(LogSource::Stderr, line);
+        while let Some(lines) = lines.next_lines().await {
+            self.lines(LogSource::Stderr, lines);
         }
     }
 
     /// The last lines, oldest first.
     pub(crate) fn last_lines(&self) -> Vec<String> {
-        let kept = self.last_lines.lock();
-        let kept = kept.unwrap_or_else(PoisonError::into_inner);
-        kept.iter().map(|line| line.to_string()).collect()
+        let last_lines = self.last_lines.lock();
+        let last_lines = last_lines.unwrap_or_else(PoisonError::into_inner);
+        last_lines.last()
+    }
+}
+
+impl LastLines {
+    fn push(&mut self, lines: Lines) {
+        self.count += lines.count();
+        self.lines.push_back(lines);
+        while let Some(oldest) = self.lines.front()
+            && self.count - oldest.count() >= LAST_LINES_MAX
+        {
+            self.count -= oldest.count();
+            self.lines.pop_front();
+        }
     }
 
-    fn keep(&self, line: Arc<str>) {
-        let kept = self.last_lines.lock();
-        let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == LAST_LINES_MAX {
-            kept.pop_front();
-        }
-        kept.push_back(line);
+    fn last(&self) -> Vec<String> {
+        let all = self.lines.iter().flat_map(Lines::iter);
+        let more = self.count.saturating_sub(LAST_LINES_MAX);
+        all.skip(more).map(str::to_owned).collect()
     }
 }
 
@@ -105,7 +129,9 @@ mod tests {
             files: None,
         };
         let relay = OutputRelay::new("encoder".into(), sinks);
-        for number in 0..LAST_LINES_MAX + 2 {
+        relay.line(LogSource::Stdout, "0".to_owned());
+        relay.lines(LogSource::Stderr, Lines::new("1\n2\n3"));
+        for number in 4..LAST_LINES_MAX + 2 {
             relay.line(LogSource::Stdout, number.to_string());
         }
         let kept = relay.last_lines();

@@ -88,8 +88,9 @@ impl Flow {
                 return self.lines.remove(at).1[start.len()..].to_owned();
             }
             match within(self.events.recv()).await {
-                Some(FlowEvent::Line { name, line }) => {
-                    self.lines.push((name.to_string(), line.to_string()))
+                Some(FlowEvent::Lines { name, lines }) => {
+                    let lines = lines.iter().map(|it| (name.to_string(), it.to_owned()));
+                    self.lines.extend(lines);
                 }
                 Some(_) => {}
                 None => panic!(
@@ -115,8 +116,12 @@ impl Flow {
     pub(crate) async fn rest(mut self) -> Vec<String> {
         let mut lines = Vec::new();
         while let Some(event) = within(self.events.recv()).await {
-            if let FlowEvent::Line { name, line } = event {
-                lines.push(format!("{name}: {line}"));
+            if let FlowEvent::Lines {
+                name,
+                lines: written,
+            } = event
+            {
+                lines.extend(written.iter().map(|line| format!("{name}: {line}")));
             }
         }
         lines

@@ -133,7 +133,10 @@ mod tests {
             ratio: 1.0,
             follows_parent: true,
         };
-        let (tracer, mut ended) = Tracer::new(every, 4);
+        let (sender, ended) = std::sync::mpsc::channel();
+        let tracer = Tracer::new(every, move |span| {
+            sender.send(span).ok();
+        });
         let parent = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let options = CallOptions {
             trace: TraceContext::parse(parent).map(Arc::new),
@@ -145,8 +148,8 @@ mod tests {
         hedge.is_hedge();
         hedge.end(None);
         drop(first);
-        let mut flags = |expected: &[&str]| {
-            let span = ended.waiting.try_recv().unwrap();
+        let flags = |expected: &[&str]| {
+            let span = ended.try_recv().unwrap();
             let keys = span.attributes.iter().map(|it| it.key.to_string());
             let keys: Vec<String> = keys
                 .filter(|key| ["flow.hedge", "flow.cancelled"].contains(&key.as_str()))

@@ -7,11 +7,15 @@
 //! Lines are written immediately, except those of one target, which are buffered for some milliseconds: a log line for every
 //! request would otherwise cost a system call for every request, here and in the process that reads the log. Lines keep their
 //! order.
+//!
+//! The lines that wait are one text. A text for each line would be allocated by the thread that serves and freed by the one
+//! that writes, which costs the serving thread more than the line itself.
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::mem;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -22,11 +26,13 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::format::LogFormat;
-use crate::lossy::{DroppedLines, LossyReceiver, LossySender, SOME_MAX, lossy_channel};
 
-/// Lines that may wait for the output; more are dropped. A gateway that logs 30,000 requests per second fills it in an eighth of a
-/// second.
-const LINES_MAX: usize = 4_096;
+/// Bytes that may wait for the output; lines beyond are dropped. A gateway that logs 30,000 requests per second fills it in an eighth
+/// of a second.
+const WAITING_MAX: usize = 2 << 20;
+
+/// What the text of the lines that wait keeps of its memory when it is written.
+const KEPT_MAX: usize = 256 << 10;
 
 /// Maximum time that a line is buffered. It is too short for people to notice.
 const BUFFERED_MAX: Duration = Duration::from_millis(10);
@@ -38,9 +44,7 @@ type Open = Arc<dyn Fn() -> Box<dyn Write + Send> + Send + Sync>;
 #[derive(Clone)]
 pub(super) struct LineOutput {
     /// The way to the thread that writes; `None` if it could not be started.
-    lines: Option<LossySender<Item>>,
-    /// The name under which dropped lines are counted.
-    name: Arc<str>,
+    lines: Option<Arc<LineSender>>,
     /// The process that the thread is part of. Its forks have no such thread.
     process: u32,
     open: Open,
@@ -48,24 +52,35 @@ pub(super) struct LineOutput {
     buffered: Option<&'static str>,
 }
 
-/// What the thread gets.
-enum Item {
-    Line {
-        text: Vec<u8>,
-        is_buffered: bool,
-    },
-    Dropped(DroppedLines),
-    /// Dropped when all lines before it are written.
-    Flush {
-        _done: SyncSender<()>,
-    },
+/// The lines that wait, and the thread that waits for them.
+#[derive(Debug)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// Notified when there is something to do for the thread.
+    arrived: Condvar,
+    bytes_max: usize,
+    format: LogFormat,
 }
 
-impl From<DroppedLines> for Item {
-    fn from(dropped: DroppedLines) -> Self {
-        Self::Dropped(dropped)
-    }
+/// What waits for the thread that writes.
+#[derive(Debug, Default)]
+struct Waiting {
+    text: Vec<u8>,
+    /// Lines that were dropped after the text.
+    dropped: u64,
+    /// Whether a line of the text need not be written immediately.
+    has_buffered: bool,
+    /// Each is dropped when the text is written.
+    flushes: Vec<SyncSender<()>>,
+    /// Whether the thread waits for something to do.
+    is_idle: bool,
+    /// Whether nothing is sent any more.
+    is_over: bool,
 }
+
+/// Sends lines to the thread, which ends when this is dropped.
+#[derive(Debug)]
+struct LineSender(Arc<Shared>);
 
 impl LineOutput {
     /// Starts the thread that writes.
@@ -74,23 +89,28 @@ impl LineOutput {
         format: LogFormat,
         buffered: Option<&'static str>,
     ) -> Self {
-        Self::with_capacity(LINES_MAX, Arc::new(open), format, buffered)
+        Self::with_capacity(WAITING_MAX, Arc::new(open), format, buffered)
     }
 
     fn with_capacity(
-        lines_max: usize,
+        bytes_max: usize,
         open: Open,
         format: LogFormat,
         buffered: Option<&'static str>,
     ) -> Self {
-        let (lines, received) = lossy_channel(lines_max);
+        let shared = Arc::new(Shared {
+            waiting: Mutex::default(),
+            arrived: Condvar::new(),
+            bytes_max,
+            format,
+        });
+        let lines = LineSender(shared.clone());
         let to = open();
         let thread = thread::Builder::new().name("log".to_owned());
-        let started = thread.spawn(move || write_lines(received, to, format));
+        let started = thread.spawn(move || shared.write_lines(to));
         Self {
             // Without the thread, the caller writes the line.
-            lines: started.is_ok().then_some(lines),
-            name: "log".into(),
+            lines: started.is_ok().then(|| Arc::new(lines)),
             process: std::process::id(),
             open,
             buffered,
@@ -100,60 +120,111 @@ impl LineOutput {
     /// Waits until the lines that wait are written, or until the limit is over: an output that accepts no more, such as a full
     /// pipe, must not keep the process from exiting.
     pub(super) fn flush(&self, limit: Duration) {
-        if let Some(lines) = self.to_thread() {
+        if let Some(LineSender(shared)) = self.to_thread() {
             let (done, written) = sync_channel(0);
-            lines.send_after_lines(Item::Flush { _done: done });
+            let mut waiting = shared.lock();
+            waiting.flushes.push(done);
+            shared.wake(&mut waiting);
+            drop(waiting);
             // Nothing is sent: the other end is dropped.
             written.recv_timeout(limit).ok();
         }
     }
 
     /// The way to the thread that writes, if this process has one.
-    fn to_thread(&self) -> Option<&LossySender<Item>> {
-        let lines = self.lines.as_ref()?;
+    fn to_thread(&self) -> Option<&LineSender> {
+        let lines = self.lines.as_deref()?;
         (self.process == std::process::id()).then_some(lines)
     }
 
     fn write(&self, line: &[u8], is_buffered: bool) -> io::Result<()> {
-        let Some(lines) = self.to_thread() else {
+        let Some(LineSender(shared)) = self.to_thread() else {
             return (self.open)().write_all(line);
         };
-        let text = line.to_vec();
-        lines.send_line(&self.name, Item::Line { text, is_buffered });
+        shared.push(line, is_buffered);
         Ok(())
     }
 }
 
-/// Writes lines until all senders are gone.
-fn write_lines(
-    mut received: LossyReceiver<Item>,
-    mut to: Box<dyn Write + Send>,
-    format: LogFormat,
-) {
-    let mut bytes = Vec::new();
-    while let Some(items) = received.blocking_recv_some() {
-        let may_be_more = items.len() == SOME_MAX;
-        let mut has_buffered = false;
-        let mut flushes = Vec::new();
-        for item in items {
-            match item {
-                Item::Line { text, is_buffered } => {
-                    bytes.extend_from_slice(&text);
-                    has_buffered |= is_buffered;
+impl Shared {
+    /// Adds a line, or drops and counts it.
+    ///
+    /// Once lines are dropped, all are until half of the room is free: an output that is slow all the time gets runs of lines
+    /// with reports between them, and not reports alone.
+    fn push(&self, line: &[u8], is_buffered: bool) {
+        let mut waiting = self.lock();
+        let bytes_max = match waiting.dropped {
+            0 => self.bytes_max,
+            _ => self.bytes_max / 2,
+        };
+        // A line that is longer than all that may wait is written if it is alone.
+        if waiting.text.len() + line.len() > bytes_max && !waiting.text.is_empty() {
+            waiting.dropped += 1;
+            return;
+        }
+        waiting.report(self.format);
+        waiting.text.extend_from_slice(line);
+        waiting.has_buffered |= is_buffered;
+        self.wake(&mut waiting);
+    }
+
+    fn wake(&self, waiting: &mut Waiting) {
+        if mem::take(&mut waiting.is_idle) {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Writes lines until all senders are gone.
+    fn write_lines(&self, mut to: Box<dyn Write + Send>) {
+        let mut text = Vec::new();
+        loop {
+            let mut waiting = self.lock();
+            while waiting.text.is_empty() && waiting.flushes.is_empty() {
+                if waiting.is_over {
+                    return;
                 }
-                Item::Dropped(dropped) => {
-                    bytes.extend_from_slice(line_of_dropped(dropped.count, format).as_bytes());
-                }
-                flush @ Item::Flush { .. } => flushes.push(flush),
+                waiting.is_idle = true;
+                let waited = self.arrived.wait(waiting);
+                waiting = waited.unwrap_or_else(PoisonError::into_inner);
+            }
+            waiting.report(self.format);
+            mem::swap(&mut waiting.text, &mut text);
+            let has_buffered = mem::take(&mut waiting.has_buffered);
+            let flushes = mem::take(&mut waiting.flushes);
+            drop(waiting);
+            // There is nowhere to report that the log cannot be written.
+            to.write_all(&text).and_then(|()| to.flush()).ok();
+            text.clear();
+            text.shrink_to(KEPT_MAX);
+            let is_awaited = !flushes.is_empty();
+            drop(flushes);
+            if has_buffered && !is_awaited {
+                thread::sleep(BUFFERED_MAX);
             }
         }
-        // There is nowhere to report that the log cannot be written.
-        to.write_all(&bytes).and_then(|()| to.flush()).ok();
-        bytes.clear();
-        drop(flushes);
-        if has_buffered && !may_be_more {
-            thread::sleep(BUFFERED_MAX);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// Adds a line that says how many were dropped.
+    fn report(&mut self, format: LogFormat) {
+        let dropped = mem::take(&mut self.dropped);
+        if dropped > 0 {
+            let line = line_of_dropped(dropped, format);
+            self.text.extend_from_slice(line.as_bytes());
         }
+    }
+}
+
+impl Drop for LineSender {
+    fn drop(&mut self) {
+        let mut waiting = self.0.lock();
+        waiting.is_over = true;
+        self.0.wake(&mut waiting);
     }
 }
 

@@ -24,9 +24,9 @@ impl Write for Output {
     }
 }
 
-/// A log that holds this many lines and writes them to an output.
+/// A log that holds this many bytes and writes them to an output.
 fn log(
-    lines_max: usize,
+    bytes_max: usize,
     format: LogFormat,
     permits: Option<Receiver<()>>,
 ) -> (LineOutput, Receiver<String>) {
@@ -38,7 +38,7 @@ fn log(
     let open = move || -> Box<dyn Write + Send> {
         Box::new(output.lock().unwrap().take().expect("it is opened once"))
     };
-    let log = LineOutput::with_capacity(lines_max, Arc::new(open), format, Some("access"));
+    let log = LineOutput::with_capacity(bytes_max, Arc::new(open), format, Some("access"));
     (log, written)
 }
 
@@ -68,10 +68,11 @@ fn a_line_is_written_without_a_flush() {
     }
 }
 
-/// What is written when an output of two lines accepted nothing while five were logged, the first of which the thread has taken.
+/// What is written when a log of two lines had an output that accepted nothing while six were logged, the first of which the
+/// thread may have taken.
 fn written_after_drops(format: LogFormat) -> String {
     let (permits, needed) = channel();
-    let (log, written) = log(2, format, Some(needed));
+    let (log, written) = log(4, format, Some(needed));
     write(&log, &["0\n"]);
     permits.send(()).unwrap();
     assert_eq!(written.recv().unwrap(), "0\n");
@@ -99,6 +100,22 @@ fn lines_for_an_output_that_accepts_nothing_are_dropped_and_counted() {
     let dropped: usize = dropped.sum();
     assert!(dropped > 0, "{text}");
     assert_eq!(kept.len() + dropped, 6, "{text}");
+}
+
+#[test]
+fn a_line_that_is_longer_than_all_that_may_wait_is_written() {
+    let (log, written) = log(4, LogFormat::Text, None);
+    write(&log, &["longer than that\n"]);
+    assert_eq!(written.recv().unwrap(), "longer than that\n");
+}
+
+#[test]
+fn the_thread_ends_with_the_last_output() {
+    let (log, written) = log(100, LogFormat::Text, None);
+    write(&log.clone(), &["last\n"]);
+    drop(log);
+    // The output is dropped with the thread.
+    assert_eq!(written.iter().collect::<String>(), "last\n");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use flow_launch::{EventSender, FlowEvent, ReadyProcess, event_channel, send_log_line};
+use flow_launch::{EventSender, FlowEvent, Lines, ReadyProcess, event_channel, send_log_line};
 use flow_process::LogFormat as Format;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -26,7 +26,7 @@ use crate::layout::{width, wrap_after, wrap_indented};
 use crate::output::{self, Colour, Painter};
 use crate::shell::Shell;
 
-/// Maximum number of lines that wait for a slow terminal; more are dropped.
+/// Maximum number of lines, or groups of lines that were read together, that wait for a slow terminal; more are dropped.
 const LINES_MAX: usize = 1_024;
 
 /// At the end, a terminal that takes no line for this long is given up.
@@ -53,23 +53,30 @@ pub(super) struct Printer {
     own_log: OwnLog,
 }
 
-/// The last lines of processes that were printed.
+/// The last lines of processes that were printed, and those that were printed with the first of them.
 #[derive(Debug, Default)]
-pub(super) struct Recent(VecDeque<(Arc<str>, Arc<str>)>);
+pub(super) struct Recent {
+    lines: VecDeque<(Arc<str>, Lines)>,
+    count: usize,
+}
 
 impl Recent {
     /// Whether these are the last lines of a process, and are still on the screen.
     pub(super) fn ends_with(&self, process: &str, lines: &[String]) -> bool {
-        let of_process = self.0.iter().filter(|(name, _)| **name == *process);
-        let printed: Vec<&str> = of_process.map(|(_, line)| &**line).collect();
+        let of_process = self.lines.iter().filter(|(name, _)| **name == *process);
+        let printed: Vec<&str> = of_process.flat_map(|(_, lines)| lines.iter()).collect();
         printed.ends_with(&lines.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    fn push(&mut self, process: Arc<str>, line: Arc<str>) {
-        if self.0.len() == RECENT_MAX {
-            self.0.pop_front();
+    fn push(&mut self, process: Arc<str>, lines: Lines) {
+        self.count += lines.count();
+        self.lines.push_back((process, lines));
+        while let Some((_, oldest)) = self.lines.front()
+            && self.count - oldest.count() >= RECENT_MAX
+        {
+            self.count -= oldest.count();
+            self.lines.pop_front();
         }
-        self.0.push_back((process, line));
     }
 }
 
@@ -98,9 +105,9 @@ pub(super) fn start(shell: &Shell) -> io::Result<(Printer, EventSender)> {
         while let Some(events) = events.blocking_recv_some() {
             let mut lines = String::new();
             for event in events {
-                if let FlowEvent::Line { name, line } = &event {
+                if let FlowEvent::Lines { name, lines } = &event {
                     let mut recent = printed.lock().unwrap_or_else(PoisonError::into_inner);
-                    recent.push(name.clone(), line.clone());
+                    recent.push(name.clone(), lines.clone());
                 }
                 if let Some(line) = look.text(event) {
                     lines.push_str(&line);
@@ -203,13 +210,17 @@ impl LineFormat {
     /// The text of an event. `None` if it is not printed.
     fn text(&self, event: FlowEvent) -> Option<String> {
         Some(match (event, self.format) {
-            (FlowEvent::Line { name, line }, Format::Text) => self.line(&name, &line),
-            (FlowEvent::Line { name, line }, Format::Json) => {
-                escape_json(&Value::Object(json_line(&name, &line)).to_string()).into_owned()
+            (FlowEvent::Lines { name, lines }, Format::Text) => self.lines(&name, &lines),
+            (FlowEvent::Lines { name, lines }, Format::Json) => {
+                let object = |line| Value::Object(json_line(&name, line)).to_string();
+                let objects = lines
+                    .iter()
+                    .map(|line| escape_json(&object(line)).into_owned());
+                objects.collect::<Vec<_>>().join("\n")
             }
             (FlowEvent::Log(line), _) => line,
             (FlowEvent::Dropped(dropped), Format::Text) => {
-                self.line(&dropped.name, &dropped.to_string())
+                self.lines(&dropped.name, &Lines::new(dropped.to_string()))
             }
             (FlowEvent::Dropped(dropped), Format::Json) => {
                 Value::Object(json_line(&dropped.name, &dropped.to_string())).to_string()
@@ -224,23 +235,29 @@ impl LineFormat {
         })
     }
 
-    /// A line of a process after its name.
-    fn line(&self, name: &str, line: &str) -> String {
-        let line = escape_except_colors(line, self.columns.is_some());
-        let mut text = self.prefix(name);
-        if self.columns.is_none() {
-            text.push_str(&line);
-            return text;
-        }
-        let lines = wrap_after(width(name) + width(MARK), &line, self.columns);
-        let blank = " ".repeat(width(name));
-        for (number, line) in lines.into_iter().enumerate() {
-            if number > 0 {
+    /// Lines of a process, each after its name.
+    fn lines(&self, name: &str, lines: &Lines) -> String {
+        let (prefix, blank) = (self.prefix(name), " ".repeat(width(name)));
+        let mut text = String::new();
+        for line in lines.iter() {
+            let line = escape_except_colors(line, self.columns.is_some());
+            text.push_str(&prefix);
+            if self.columns.is_none() {
+                text.push_str(&line);
                 text.push('\n');
-                text.push_str(&self.prefix(&blank));
+                continue;
             }
-            text.push_str(&line);
+            let parts = wrap_after(width(name) + width(MARK), &line, self.columns);
+            for (number, part) in parts.into_iter().enumerate() {
+                if number > 0 {
+                    text.push_str(&self.prefix(&blank));
+                }
+                text.push_str(&part);
+                text.push('\n');
+            }
         }
+        // The last line has no end.
+        text.pop();
         text
     }
 
@@ -282,9 +299,9 @@ mod tests {
     }
 
     fn check(line: &str, format: Format, expected: &str) {
-        let event = FlowEvent::Line {
+        let event = FlowEvent::Lines {
             name: "encoder".into(),
-            line: line.into(),
+            lines: Lines::new(line),
         };
         assert_eq!(look(format, None).text(event).as_deref(), Some(expected));
     }
@@ -303,14 +320,24 @@ mod tests {
             r#"{"level":"INFO","process":"encoder"}"#,
         );
         check("7", Format::Json, r#"{"message":"7","process":"encoder"}"#);
+        check(
+            "a\n\nb",
+            Format::Text,
+            "encoder │ a\nencoder │ \nencoder │ b",
+        );
+        check(
+            "7\nb",
+            Format::Json,
+            "{\"message\":\"7\",\"process\":\"encoder\"}\n{\"message\":\"b\",\"process\":\"encoder\"}",
+        );
     }
 
     #[test]
     fn a_line_that_is_wider_than_the_terminal_is_wrapped() {
         let shown = |line: &str, columns| {
-            let event = FlowEvent::Line {
+            let event = FlowEvent::Lines {
                 name: "encoder".into(),
-                line: line.into(),
+                lines: Lines::new(line),
             };
             look(Format::Text, Some(columns)).text(event).unwrap()
         };
@@ -342,13 +369,13 @@ mod tests {
     fn the_last_lines_of_a_process_are_remembered_among_those_of_others() {
         let mut recent = Recent::default();
         for (name, line) in [("a", "1"), ("b", "x"), ("a", "2"), ("b", "y")] {
-            recent.push(name.into(), line.into());
+            recent.push(name.into(), Lines::new(line));
         }
         let lines = |lines: &[&str]| lines.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
         assert!(recent.ends_with("a", &lines(&["1", "2"])));
         assert!(!recent.ends_with("a", &lines(&["1"])));
         for number in 0..RECENT_MAX {
-            recent.push("b".into(), number.to_string().into());
+            recent.push("b".into(), Lines::new(number.to_string()));
         }
         assert!(!recent.ends_with("a", &lines(&["2"])));
     }
