@@ -293,10 +293,10 @@ fn check_logs(found: &Value) {
 fn check_file(found: &Value) {
     assert_eq!(found["unchanged"], true, "{found}");
     let problem = found["problem"].as_str().unwrap();
-    let expected = ["the flow runs as it was before", "nonsense"];
+    let expected = ["runs as it was before", "nonsense"];
     assert!(expected.iter().all(|it| problem.contains(it)), "{problem}");
     let changed = found["changed"].as_str().unwrap();
-    assert!(changed.contains("Reload it"), "{changed}");
+    assert!(changed.contains("Reload the flow file"), "{changed}");
 }
 
 #[test]

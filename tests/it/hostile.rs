@@ -1,6 +1,6 @@
 //! Hostile clients: what they send is refused or bounded, and no other client notices.
 //!
-//! After each attack an ordinary client is served within a second, by the same processes, and these have not taken much
+//! After each attack an ordinary client is served within [`served_within`], by the same processes, and these have not taken much
 //! memory. `cargo xtask attacks` makes a table of what each attack cost.
 
 mod broken_executor;

@@ -320,6 +320,9 @@ async def confirm(page: Page, done: str) -> str:
 
 async def flow_file(page: Page, file: pathlib.Path) -> dict:
     """The flow file gets a key that flow does not know, and then a comment instead."""
+    shown = await page.value("document.querySelector('#footer').textContent")
+    # Two seconds differ in the footer, so that a poll with this view has ended between them.
+    await page.until(f"document.querySelector('#footer').textContent !== {json.dumps(shown)}")
     unchanged = await page.value("document.querySelector('#file-state').hidden")
     text = file.read_text()
     file.write_text(text + "\nnonsense: 1\n")

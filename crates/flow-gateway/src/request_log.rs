@@ -240,7 +240,7 @@ impl RequestLog {
     }
 }
 
-/// The address of a client, which is written in one go.
+/// The address of a client. IPv4 is written as one text, which is quicker than part by part.
 struct Address(IpAddr);
 
 impl fmt::Display for Address {

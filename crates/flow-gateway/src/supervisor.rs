@@ -88,11 +88,11 @@ pub enum SupervisorError {
 pub enum FlowFileReport {
     /// The flow follows the file.
     Followed,
-    /// The file was written after the flow read it, and can be followed.
+    /// A file was written after the flow read it, and reading it again finds no problem. Building its executors may still fail.
     Changed,
-    /// The file cannot be followed.
+    /// The flow does not follow the file, because it cannot.
     Invalid {
-        /// Everything that is wrong with it.
+        /// Everything that is wrong with it, or why the flow could not follow it.
         problem: String,
     },
 }

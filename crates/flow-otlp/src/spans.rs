@@ -46,6 +46,8 @@ pub(crate) struct SpanQueue {
     settings: BatchSettings,
     /// Counts the spans that found no room.
     dropped: Counter,
+    /// The process whose spans are exported. A fork has no exporter, and may have been made while the lock was held.
+    process: u32,
 }
 
 /// Batches, of which only the last one may have room.
@@ -62,11 +64,15 @@ impl SpanQueue {
             arrived: Notify::new(),
             settings,
             dropped,
+            process: std::process::id(),
         }
     }
 
-    /// Adds a span, or drops and counts it.
+    /// Adds a span, or drops and counts it. It is encoded under the lock, into the batch.
     pub(crate) fn push(&self, span: &SpanData) {
+        if std::process::id() != self.process {
+            return;
+        }
         let mut waiting = self.lock();
         if waiting.count == self.settings.queue_max {
             self.dropped.add(1);
@@ -83,8 +89,8 @@ impl SpanQueue {
         }
     }
 
-    /// The next batch: a full one, or what there is when the first span of it has waited for the delay; all batches one after
-    /// another when the process ends, and then an empty one.
+    /// The next batch: a full one, or what there is when the delay has passed since this function saw the first span of it; all
+    /// batches one after another when the process ends, and then an empty one.
     async fn next(&self, stop: &CancellationToken) -> SpanBatch {
         let mut due = None;
         loop {
@@ -165,6 +171,7 @@ impl SpanExport {
     /// Sends batches until the process ends, and then what waits.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let limit = self.queue.settings.timeout;
+        let mut end = None;
         loop {
             let batch = self.queue.next(&stop).await;
             if batch.count == 0 {
@@ -172,7 +179,9 @@ impl SpanExport {
             }
             let message = self.envelope.wrap(&batch.bytes);
             if stop.is_cancelled() {
-                let limit = limit.min(LAST_EXPORT_MAX);
+                // All that waits has this time. What does not get there fails at once, and is counted.
+                let end = *end.get_or_insert_with(|| Instant::now() + LAST_EXPORT_MAX);
+                let limit = limit.min(end.saturating_duration_since(Instant::now()));
                 self.delivery.send(&message, batch.count, limit).await;
             } else if send(&mut self.delivery, (&message, batch.count, limit), &stop).await {
                 return;
@@ -286,6 +295,19 @@ mod tests {
         assert_eq!(queue.next(&stop).await.count, 1);
         assert!(began.elapsed() >= SETTINGS.delay);
         assert_eq!(dropped.get(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_exporter_that_waits_is_woken_by_a_full_batch() {
+        let (queue, _, tracer) = queue();
+        let stop = CancellationToken::new();
+        let began = Instant::now();
+        let end = async {
+            tokio::task::yield_now().await;
+            end_spans(&tracer, &["1", "2"]);
+        };
+        let (batch, ()) = tokio::join!(queue.next(&stop), end);
+        assert_eq!((batch.count, began.elapsed()), (2, Duration::ZERO));
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ const RESERVED: usize = 1_024;
 /// Maximum number of items that [`LossyReceiver::blocking_recv_some`] returns.
 const SOME_MAX: usize = 256;
 
-/// A channel for at most `capacity` lines.
+/// A channel for at most `capacity` items with lines.
 #[must_use]
 pub fn lossy_channel<T>(capacity: usize) -> (LossySender<T>, LossyReceiver<T>) {
     let (sender, receiver) = mpsc::channel(capacity + RESERVED);

@@ -76,7 +76,8 @@ pub(super) fn times(
     logged(&mut command(ALONE, request, count), url, log)
 }
 
-/// Milliseconds that each request takes, of which this many begin in a second, whether those before them have ended or not.
+/// Milliseconds that each request takes, of which this many begin in a second, whether those before them have ended or not. At most
+/// 100 are in progress: beyond that, requests begin later, and their wait does not count.
 pub(super) fn times_at(
     url: &str,
     request: &Path,

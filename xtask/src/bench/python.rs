@@ -94,9 +94,9 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
             }
         }
     }
-    let posts = posts(bench, &targets)?;
     report.write("python", &rates, &verdict(&rates))?;
     report.write("python-latency", &times, &latency_verdict(&times))?;
+    let posts = posts(bench, &targets)?;
     report.write("python-client", &posts, &post_verdict(&posts))
 }
 

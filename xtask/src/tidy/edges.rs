@@ -24,7 +24,7 @@ const ROWS: &[(&str, &[&str])] = &[
     ("flow-hub", &["flow-docker"]),
     ("flow-process", &[]),
     ("flow-sandbox", &[]),
-    ("flow-trace", &["flow-metrics", "flow-core"]),
+    ("flow-trace", &["flow-core"]),
     (
         "flow-net",
         &["flow-trace", "flow-metrics", "flow-core", "flow-proto"],

@@ -16,8 +16,11 @@ use crate::supervisor::{
 /// Changes at a time. The supervisor does one after another, and people wait for them.
 const CHANGES_MAX: usize = 4;
 
-/// Lists of processes, or checks of the flow file, at a time; each takes a millisecond or some.
+/// Lists of processes at a time; each takes a millisecond.
 const LISTS_MAX: usize = 4;
+
+/// Checks of the flow file at a time.
+const FILE_CHECKS_MAX: usize = 4;
 
 /// Searches of logs at a time, waiting ones included: one for each of some open pages.
 const SEARCHES_MAX: usize = 16;
@@ -34,6 +37,7 @@ pub(crate) struct Operations {
     /// The changes that go on, also when the page has left.
     changing: TaskTracker,
     lists: Semaphore,
+    file_checks: Semaphore,
     searches: Semaphore,
 }
 
@@ -46,6 +50,7 @@ impl Operations {
             changes: Arc::new(Semaphore::new(CHANGES_MAX)),
             changing: TaskTracker::new(),
             lists: Semaphore::new(LISTS_MAX),
+            file_checks: Semaphore::new(FILE_CHECKS_MAX),
             searches: Semaphore::new(SEARCHES_MAX),
         }
     }
@@ -72,7 +77,7 @@ impl Operations {
     /// Compares the flow file with what the flow follows.
     pub(crate) async fn flow_file(&self) -> Result<FlowFileReport, SupervisorError> {
         let _permit = self
-            .lists
+            .file_checks
             .try_acquire()
             .map_err(|_| SupervisorError::Busy)?;
         self.supervisor()?.flow_file().await

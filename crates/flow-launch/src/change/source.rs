@@ -52,7 +52,7 @@ type Read = Arc<dyn Fn() -> PlanReading + Send + Sync>;
 pub struct PlanSource {
     read: Read,
     check: Read,
-    /// The last reading, which the flow follows unless it failed.
+    /// The last reading, which the flow follows unless there was a problem.
     last: Arc<Mutex<Seen>>,
     /// The last check of files that changed after the last reading. Held while they are checked.
     checked: Arc<tokio::sync::Mutex<Option<Seen>>>,
@@ -74,11 +74,11 @@ struct Seen {
 pub enum FlowFileState {
     /// The flow follows the file.
     Followed,
-    /// The file was written after the flow read it, and can be followed.
+    /// A file was written after the flow read it, and reading it again finds no problem. Building its executors may still fail.
     Changed,
-    /// The file cannot be followed.
+    /// The flow does not follow the file, because it cannot.
     Invalid {
-        /// Everything that is wrong with it.
+        /// Everything that is wrong with it, or why the flow could not follow it.
         problem: String,
     },
 }
@@ -125,6 +125,11 @@ impl PlanSource {
         reading.plan
     }
 
+    /// Notes that the flow could not follow what was read last.
+    pub(crate) fn note_failure(&self, problem: String) {
+        self.last().problem = Some(problem);
+    }
+
     /// Sets the states that the files had when other code read them.
     pub fn set_stamps(&self, stamps: Vec<FileStamp>) {
         let problem = None;
@@ -148,25 +153,19 @@ impl PlanSource {
         let mut checked = self.checked.lock().await;
         let known = match checked.take() {
             Some(known) if is_current(&known.stamps).await => known,
-            _ => self.check().await,
+            _ => match run(&self.check).await {
+                Ok(reading) => Seen {
+                    problem: reading.plan.err(),
+                    stamps: reading.stamps,
+                },
+                // It is checked again the next time.
+                Err(problem) => return FlowFileState::Invalid { problem },
+            },
         };
         let problem = checked.insert(known).problem.clone();
         problem.map_or(FlowFileState::Changed, |problem| FlowFileState::Invalid {
             problem,
         })
-    }
-
-    async fn check(&self) -> Seen {
-        match run(&self.check).await {
-            Ok(reading) => Seen {
-                problem: reading.plan.err(),
-                stamps: reading.stamps,
-            },
-            Err(problem) => Seen {
-                problem: Some(problem),
-                ..Seen::default()
-            },
-        }
     }
 
     fn last(&self) -> MutexGuard<'_, Seen> {
@@ -218,7 +217,7 @@ mod tests {
         let read = move || PlanReading {
             stamps: vec![FileStamp::of(path.clone())],
             plan: match fs::read_to_string(&path) {
-                Ok(text) if text.is_empty() => Ok(plan("[{name: a}]")),
+                Ok(text) if text.trim().is_empty() => Ok(plan("[{name: a}]")),
                 Ok(text) => Err(text),
                 Err(error) => Err(error.kind().to_string()),
             },
@@ -253,7 +252,7 @@ mod tests {
 
         fs::remove_file(&file).unwrap();
         assert_eq!(source.state().await, invalid("entity not found"));
-        fs::write(&file, "").unwrap();
+        fs::write(&file, "\n").unwrap();
         assert_eq!(source.state().await, FlowFileState::Changed);
     }
 
@@ -266,9 +265,11 @@ mod tests {
         fs::write(&file, "no executor").unwrap();
         assert!(source.read().await.is_err());
         assert_eq!(source.state().await, invalid("no executor"));
-        fs::write(&file, "").unwrap();
+        fs::write(&file, "\n").unwrap();
         assert!(source.read().await.is_ok());
         assert_eq!(source.state().await, FlowFileState::Followed);
+        source.note_failure("a new process was not ready".to_owned());
+        assert_eq!(source.state().await, invalid("a new process was not ready"));
         assert_eq!(checks.load(Ordering::Relaxed), 0);
     }
 }

@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use flow_core::Chain;
 use flow_spec::Plan;
 
 use crate::change::source::PlanSource;
@@ -25,7 +26,7 @@ pub(crate) async fn follow(source: Option<PlanSource>, supervisor: &Supervisor) 
         wait_for_change(&source).await;
         let _lock = source.lock(|| ()).await;
         match source.read().await {
-            Ok(plan) => reload(plan, supervisor).await,
+            Ok(plan) => reload(plan, supervisor, &source).await,
             Err(problem) => {
                 tracing::error!(%problem, "the changed flow file is invalid; the flow is unchanged");
             }
@@ -46,11 +47,12 @@ async fn wait_for_change(source: &PlanSource) {
     }
 }
 
-async fn reload(plan: Plan, supervisor: &Supervisor) {
+async fn reload(plan: Plan, supervisor: &Supervisor, source: &PlanSource) {
     tracing::info!("the flow file has changed");
     let progress = ChangeProgress::to_log();
     let change = FlowChange::begin(supervisor, "a reload of the changed file", progress).await;
     if let Err(error) = change.reload(plan).await {
+        source.note_failure(Chain(&error).to_string());
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         tracing::error!(%error, cause, "the flow is unchanged");
     }

@@ -122,7 +122,8 @@ impl ControlSession {
                 // Other changes go on while the files are read, which may build executors.
                 let plan = source.read().await.map_err(CommandError::BadFile)?;
                 let change = FlowChange::begin(supervisor, "`flow reload`", progress).await;
-                change.reload(plan).await?;
+                let reloaded = change.reload(plan).await;
+                reloaded.inspect_err(|error| source.note_failure(Chain(error).to_string()))?;
             }
             ControlCommand::Down => {
                 shutdown::request(&self.shutdown, Shutdown::Drain);

@@ -13,6 +13,9 @@ const LINE_LEN_MAX: u64 = 16 * 1024;
 /// Longest text of lines that are passed on together.
 const LINES_LEN_MAX: usize = 16 * 1024;
 
+/// Most lines that are passed on together. Each gets the name of its process or its time, also an empty one.
+const LINES_MAX: usize = 256;
+
 /// Bytes that are read at once: all that a pipe holds.
 const READ_LEN_MAX: usize = 64 * 1024;
 
@@ -43,7 +46,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         let arrived = self.stream.buffer();
         let arrived = &arrived[..room.min(arrived.len())];
         let is_whole = self.line.ends_with(b"\n");
-        if let (true, Some(end)) = (is_whole, memchr::memrchr(b'\n', arrived)) {
+        let ends = memchr::memchr_iter(b'\n', arrived);
+        if let (true, Some(end)) = (is_whole, ends.take(LINES_MAX - 1).last()) {
             self.line.extend_from_slice(&arrived[..=end]);
             self.stream.consume(end + 1);
         }
@@ -124,6 +128,11 @@ mod tests {
         }
         // 16 KiB hold 163 lines.
         assert_eq!(counts, [163, 137]);
+
+        let stream = "\n".repeat(LINES_MAX + 1);
+        let mut lines = LineReader::new(stream.as_bytes());
+        assert_eq!(lines.next_lines().await.unwrap().count(), LINES_MAX);
+        assert_eq!(lines.next_lines().await.unwrap().count(), 1);
     }
 
     #[tokio::test]

@@ -54,7 +54,7 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let metadata = event.metadata();
-        let has_span = context.lookup_current().is_some();
+        let has_span = context.parent_span().is_some();
         // Events of the crate `log` have their target in a field.
         if writer.has_ansi_escapes() || has_span || metadata.target() == "log" {
             return self.0.format_event(context, writer, event);
@@ -202,7 +202,7 @@ fn write_thousandths(writer: &mut impl Write, thousandths: u64) -> fmt::Result {
 
 /// Whether a text between quotes is what `Debug` makes of it.
 fn needs_no_escapes(text: &str) -> bool {
-    // All bytes are quicker to look at than one by one.
+    // Looking at every byte is quicker than stopping at the first that does not fit.
     let is_fine = |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     text.bytes().fold(true, |all, byte| all & is_fine(byte))
 }
@@ -386,6 +386,7 @@ mod tests {
         let lines = logged(LogFormat::Text, || {
             let log = || {
                 tracing::error!(target: "a::b", x = 1, "said");
+                tracing::warn!(target: "a::b", "said");
                 tracing::info!(target: "a::b", "said");
             };
             log();
@@ -395,8 +396,10 @@ mod tests {
         let texts: Vec<&str> = lines.iter().map(|(_, text)| *text).collect();
         let expected = [
             " ERROR a::b: said x=1",
+            "  WARN a::b: said",
             "  INFO a::b: said",
             " ERROR outer{id=7}: a::b: said x=1",
+            "  WARN outer{id=7}: a::b: said",
             "  INFO outer{id=7}: a::b: said",
         ];
         assert_eq!(texts, expected);

@@ -27,8 +27,8 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::format::LogFormat;
 
-/// Bytes that may wait for the output; lines beyond are dropped. A gateway that logs 30,000 requests per second fills it in an eighth
-/// of a second.
+/// Bytes that may wait for the output; lines beyond are dropped. A gateway that logs 30,000 requests per second fills it in an
+/// eighth of a second.
 const WAITING_MAX: usize = 2 << 20;
 
 /// What the text of the lines that wait keeps of its memory when it is written.
@@ -74,7 +74,7 @@ struct Waiting {
     flushes: Vec<SyncSender<()>>,
     /// Whether the thread waits for something to do.
     is_idle: bool,
-    /// Whether nothing is sent any more.
+    /// Whether the last sender is gone.
     is_over: bool,
 }
 
@@ -149,20 +149,16 @@ impl LineOutput {
 impl Shared {
     /// Adds a line, or drops and counts it.
     ///
-    /// Once lines are dropped, all are until half of the room is free: an output that is slow all the time gets runs of lines
-    /// with reports between them, and not reports alone.
+    /// Once a line is dropped, all are until the thread takes those that wait: a slow output gets runs of lines with reports
+    /// between them.
     fn push(&self, line: &[u8], is_buffered: bool) {
         let mut waiting = self.lock();
-        let bytes_max = match waiting.dropped {
-            0 => self.bytes_max,
-            _ => self.bytes_max / 2,
-        };
         // A line that is longer than all that may wait is written if it is alone.
-        if waiting.text.len() + line.len() > bytes_max && !waiting.text.is_empty() {
+        let has_room = waiting.text.is_empty() || waiting.text.len() + line.len() <= self.bytes_max;
+        if waiting.dropped > 0 || !has_room {
             waiting.dropped += 1;
             return;
         }
-        waiting.report(self.format);
         waiting.text.extend_from_slice(line);
         waiting.has_buffered |= is_buffered;
         self.wake(&mut waiting);

@@ -97,7 +97,7 @@ impl ControlClient {
     }
 
     /// Sends a command that changes nothing, and does not wait long for its result.
-    async fn look(&self, command: ControlCommand) -> Result<ControlResult, SupervisorError> {
+    async fn query(&self, command: ControlCommand) -> Result<ControlResult, SupervisorError> {
         let late = |_| {
             SupervisorError::Unreachable("the supervisor of this flow does not answer".to_owned())
         };
@@ -106,22 +106,22 @@ impl ControlClient {
     }
 
     async fn list(&self) -> Result<Vec<FlowProcess>, SupervisorError> {
-        match self.look(ControlCommand::Ps).await? {
+        match self.query(ControlCommand::Ps).await? {
             ControlResult::Listing(status) => {
                 Ok(status.processes.into_iter().map(process).collect())
             }
-            _ => Err(other_answer()),
+            _ => Err(unexpected_answer()),
         }
     }
 
     async fn check_file(&self) -> Result<FlowFileReport, SupervisorError> {
-        match self.look(ControlCommand::CheckFile).await? {
+        match self.query(ControlCommand::CheckFile).await? {
             ControlResult::File(FlowFileState::Followed) => Ok(FlowFileReport::Followed),
             ControlResult::File(FlowFileState::Changed) => Ok(FlowFileReport::Changed),
             ControlResult::File(FlowFileState::Invalid { problem }) => {
                 Ok(FlowFileReport::Invalid { problem })
             }
-            _ => Err(other_answer()),
+            _ => Err(unexpected_answer()),
         }
     }
 
@@ -166,8 +166,8 @@ impl SupervisorClient for ControlClient {
     }
 }
 
-fn other_answer() -> SupervisorError {
-    let why = "the supervisor of this flow answered another question";
+fn unexpected_answer() -> SupervisorError {
+    let why = "the supervisor of this flow sent an unexpected answer";
     SupervisorError::Unreachable(why.to_owned())
 }
 

@@ -9,8 +9,8 @@ use super::{Flow, SecretVariable, key};
 use crate::render::argument::OPTION_PREFIX;
 use crate::render::parts::Workload;
 
-/// The variables that name the pod in exported telemetry, as Jina's exports have them, each with the field of the pod that
-/// it has.
+/// The variables that name the pod in exported telemetry, as Jina's exports have them, each with the field of the pod whose
+/// value it has.
 const PLACE: [(&str, &str); 3] = [
     ("K8S_NAMESPACE_NAME", "metadata.namespace"),
     ("K8S_NODE_NAME", "spec.nodeName"),

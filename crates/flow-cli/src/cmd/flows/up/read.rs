@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flow_launch::{PlanReading, PlanSource, Preparation};
-use flow_spec::{Env, Plan, Run, Secret};
+use flow_spec::{Checked, Env, Plan, Run, Secret};
 
 use super::{devices, old_workspace};
 use crate::credentials;
@@ -94,28 +94,39 @@ impl FlowFile {
         }
     }
 
-    /// Reads and checks the file, and builds nothing.
+    /// Reads and checks the file. Builds and prints nothing.
     fn check(&self) -> PlanReading {
         let files_read = FilesRead::default();
-        let draft = self.draft(&files_read);
+        let checked = self.checked(&files_read);
+        let plan = checked.map(|checked| self.plan_of(checked));
         PlanReading {
-            plan: draft.map_err(|error| format!("{error:#}")),
+            plan: plan.map_err(|error| format!("{error:#}")),
             stamps: files_read.into_stamps(),
         }
     }
 
+    /// Reads and checks the file, and prints the warnings about it.
     fn draft(&self, files_read: &FilesRead) -> anyhow::Result<Plan> {
+        let checked = self.checked(files_read)?;
+        flow_file::warn(&self.path, &checked, &self.shell);
+        Ok(self.plan_of(checked))
+    }
+
+    fn checked(&self, files_read: &FilesRead) -> anyhow::Result<Checked> {
         files_read.record(&self.path);
         let record = |path: &Path| files_read.record(path);
-        let checked = flow_file::load_to_start(&self.path, self.options, &self.shell, &record)?;
-        flow_file::warn(&self.path, &checked, &self.shell);
+        flow_file::load_to_start(&self.path, self.options, &self.shell, &record)
+    }
+
+    /// The plan of the file with the options of the command line.
+    fn plan_of(&self, checked: Checked) -> Plan {
         let mut plan = Plan::from(checked.flow);
         plan.gateway.port = self.port.or(plan.gateway.port);
         self.set_host(&mut plan.gateway.host);
         let logging = &mut plan.gateway.logging;
         logging.slow = self.slow_request.or(logging.slow);
         logging.all |= self.access_log;
-        Ok(plan)
+        plan
     }
 
     /// The option wins over the file. An image opens what neither of them sets.

@@ -160,13 +160,13 @@ const ask = async () => {
   byId("footer").textContent = `As of ${clock(overview.now_s)}, from the gateway at ${location.host}.`;
 };
 
-/** A flow that was not started from a file has none to show. */
+/** A flow that was not started from a file has none to show. A check that takes long is asked for again. */
 const showFlowFile = async () => {
   try {
     showFile(await data("flow-file"));
   } catch (error) {
-    if (!(error instanceof Failed) || error.status !== 409) throw error;
-    showFile({ state: "followed" });
+    if (!(error instanceof Failed) || ![409, 429, 503].includes(error.status)) throw error;
+    if (error.status === 409) showFile({ state: "followed" });
   }
 };
 

@@ -102,8 +102,8 @@ export const showProcesses = (processes, nodes) => {
 
 const FILE_STATES = {
   followed: "",
-  changed: "The flow file was written after the flow read it. Reload it to make the flow follow it.",
-  invalid: "The flow file has problems, and the flow runs as it was before:",
+  changed: "The flow file, or a file that it names, was written after the flow read it. Reload the flow file to apply the change.",
+  invalid: "The flow does not follow its file, and runs as it was before:",
 };
 
 /** Says how the flow file differs from what the flow follows. */
