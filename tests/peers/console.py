@@ -321,7 +321,7 @@ async def confirm(page: Page, done: str) -> str:
 async def flow_file(page: Page, file: pathlib.Path) -> dict:
     """The flow file gets a key that flow does not know, and then a comment instead."""
     shown = await page.value("document.querySelector('#footer').textContent")
-    # Two seconds differ in the footer, so that a poll with this view has ended between them.
+    # The footer has the time of the last complete update. When it changes, the state of the file has been shown.
     await page.until(f"document.querySelector('#footer').textContent !== {json.dumps(shown)}")
     unchanged = await page.value("document.querySelector('#file-state').hidden")
     text = file.read_text()

@@ -56,7 +56,7 @@ pub use event::{
     EventReceiver, EventSender, Facts, FlowEvent, ReadyProcess, event_channel, send_log_line,
 };
 pub use launch::{Launch, RunningFlow, StartedFlow};
-pub use logs::lines::Lines;
+pub use logs::lines::{LastLines, Lines};
 pub use logs::log_files::{log_file, rotated_log_file};
 pub use logs::log_line::{LogLine, LogSource};
 pub use process::error::ProcessStartError;

@@ -1,5 +1,6 @@
-//! Lines of a process that are passed on together.
+//! Lines of a process that are passed on together, and the last ones.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// One or more lines of a process. A process that logs much writes many at once, and passing them on one by one would cost more
@@ -30,7 +31,7 @@ impl Lines {
     }
 
     /// Each line, without its line end.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &str> {
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.text.split('\n')
     }
 
@@ -40,9 +41,62 @@ impl Lines {
     }
 }
 
+/// The last lines of processes, and those that were passed on with the first of them.
+#[derive(Debug)]
+pub struct LastLines {
+    lines: VecDeque<(Arc<str>, Lines)>,
+    count: usize,
+    max: usize,
+}
+
+impl LastLines {
+    /// Keeps at least this many lines, once there are as many.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self {
+            lines: VecDeque::new(),
+            count: 0,
+            max,
+        }
+    }
+
+    /// Adds lines of a process.
+    pub fn push(&mut self, process: Arc<str>, lines: Lines) {
+        self.count += lines.count();
+        self.lines.push_back((process, lines));
+        while let Some((_, oldest)) = self.lines.front()
+            && self.count - oldest.count() >= self.max
+        {
+            self.count -= oldest.count();
+            self.lines.pop_front();
+        }
+    }
+
+    /// The lines of a process, oldest first.
+    pub fn of(&self, process: &str) -> impl Iterator<Item = &str> {
+        let of_process = self
+            .lines
+            .iter()
+            .filter(move |(name, _)| **name == *process);
+        of_process.flat_map(|(_, lines)| lines.iter())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_lines_of_a_process_are_kept_among_those_of_others() {
+        let mut last = LastLines::new(4);
+        for (process, lines) in [("a", "1\n2"), ("b", "x"), ("a", "3"), ("b", "y")] {
+            last.push(process.into(), Lines::new(lines));
+        }
+        assert_eq!(last.of("a").collect::<Vec<_>>(), ["1", "2", "3"]);
+        last.push("b".into(), Lines::new("z"));
+        assert_eq!(last.of("a").collect::<Vec<_>>(), ["3"]);
+        assert_eq!(last.of("b").collect::<Vec<_>>(), ["x", "y", "z"]);
+    }
 
     #[test]
     fn lines_are_those_of_the_text() {

@@ -1,13 +1,12 @@
 //! Passes on the lines that children write, and keeps the last ones for when a child exits.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::AsyncRead;
 
 use crate::event::{EventSender, FlowEvent};
 use crate::logs::line_reader::LineReader;
-use crate::logs::lines::Lines;
+use crate::logs::lines::{LastLines, Lines};
 use crate::logs::log_files::LogFiles;
 use crate::logs::log_line::LogSource;
 
@@ -39,13 +38,6 @@ impl LogSinks {
     }
 }
 
-/// The last lines of a child, and those that were passed on with the first of them.
-#[derive(Debug, Default)]
-struct LastLines {
-    lines: VecDeque<Lines>,
-    count: usize,
-}
-
 /// Passes on the output of one child.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputRelay {
@@ -59,7 +51,7 @@ impl OutputRelay {
         Self {
             name,
             sinks,
-            last_lines: Arc::default(),
+            last_lines: Arc::new(Mutex::new(LastLines::new(LAST_LINES_MAX))),
         }
     }
 
@@ -71,7 +63,7 @@ impl OutputRelay {
     fn lines(&self, source: LogSource, lines: Lines) {
         let last_lines = self.last_lines.lock();
         let mut last_lines = last_lines.unwrap_or_else(PoisonError::into_inner);
-        last_lines.push(lines.clone());
+        last_lines.push(self.name.clone(), lines.clone());
         drop(last_lines);
         if let Some(files) = &self.sinks.files {
             files.write(&self.name, source, lines.clone());
@@ -95,26 +87,9 @@ impl OutputRelay {
     pub(crate) fn last_lines(&self) -> Vec<String> {
         let last_lines = self.last_lines.lock();
         let last_lines = last_lines.unwrap_or_else(PoisonError::into_inner);
-        last_lines.last()
-    }
-}
-
-impl LastLines {
-    fn push(&mut self, lines: Lines) {
-        self.count += lines.count();
-        self.lines.push_back(lines);
-        while let Some(oldest) = self.lines.front()
-            && self.count - oldest.count() >= LAST_LINES_MAX
-        {
-            self.count -= oldest.count();
-            self.lines.pop_front();
-        }
-    }
-
-    fn last(&self) -> Vec<String> {
-        let all = self.lines.iter().flat_map(Lines::iter);
-        let more = self.count.saturating_sub(LAST_LINES_MAX);
-        all.skip(more).map(str::to_owned).collect()
+        let lines: Vec<&str> = last_lines.of(&self.name).collect();
+        let more = lines.len().saturating_sub(LAST_LINES_MAX);
+        lines[more..].iter().map(|&line| line.to_owned()).collect()
     }
 }
 

@@ -109,7 +109,7 @@ async fn a_flow_is_listed_during_a_reload() {
     let mut flow = Flow::launch(Launch {
         state_directory: Some(StateDirectory::lock(&home).unwrap()),
         source: Some(PlanSource::new(Vec::new(), read, || {
-            unreachable!("nobody asks for the file")
+            unreachable!("the flow file is not checked here")
         })),
         ..launch(plan.clone())
     });
@@ -147,7 +147,7 @@ async fn with_a_build_that_hangs() -> (Flow, tempfile::TempDir) {
     let mut flow = Flow::launch(Launch {
         state_directory: Some(StateDirectory::lock(&directory).unwrap()),
         source: Some(PlanSource::new(Vec::new(), read, || {
-            unreachable!("nobody asks for the file")
+            unreachable!("the flow file is not checked here")
         })),
         ..launch(plan("", &["name: a"]))
     });

@@ -7,7 +7,6 @@
 //! lines that it cannot write fast enough are dropped, and a line says how many. This program's own log goes the same
 //! way.
 
-use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -15,7 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use flow_launch::{EventSender, FlowEvent, Lines, ReadyProcess, event_channel, send_log_line};
+use flow_launch::{
+    EventSender, FlowEvent, LastLines, Lines, ReadyProcess, event_channel, send_log_line,
+};
 use flow_process::LogFormat as Format;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -53,30 +54,21 @@ pub(super) struct Printer {
     own_log: OwnLog,
 }
 
-/// The last lines of processes that were printed, and those that were printed with the first of them.
-#[derive(Debug, Default)]
-pub(super) struct Recent {
-    lines: VecDeque<(Arc<str>, Lines)>,
-    count: usize,
+/// The last lines of processes that were printed.
+#[derive(Debug)]
+pub(super) struct Recent(LastLines);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self(LastLines::new(RECENT_MAX))
+    }
 }
 
 impl Recent {
     /// Whether these are the last lines of a process, and are still on the screen.
     pub(super) fn ends_with(&self, process: &str, lines: &[String]) -> bool {
-        let of_process = self.lines.iter().filter(|(name, _)| **name == *process);
-        let printed: Vec<&str> = of_process.flat_map(|(_, lines)| lines.iter()).collect();
+        let printed: Vec<&str> = self.0.of(process).collect();
         printed.ends_with(&lines.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    fn push(&mut self, process: Arc<str>, lines: Lines) {
-        self.count += lines.count();
-        self.lines.push_back((process, lines));
-        while let Some((_, oldest)) = self.lines.front()
-            && self.count - oldest.count() >= RECENT_MAX
-        {
-            self.count -= oldest.count();
-            self.lines.pop_front();
-        }
     }
 }
 
@@ -107,7 +99,7 @@ pub(super) fn start(shell: &Shell) -> io::Result<(Printer, EventSender)> {
             for event in events {
                 if let FlowEvent::Lines { name, lines } = &event {
                     let mut recent = printed.lock().unwrap_or_else(PoisonError::into_inner);
-                    recent.push(name.clone(), lines.clone());
+                    recent.0.push(name.clone(), lines.clone());
                 }
                 if let Some(line) = look.text(event) {
                     lines.push_str(&line);
@@ -369,13 +361,13 @@ mod tests {
     fn the_last_lines_of_a_process_are_remembered_among_those_of_others() {
         let mut recent = Recent::default();
         for (name, line) in [("a", "1"), ("b", "x"), ("a", "2"), ("b", "y")] {
-            recent.push(name.into(), Lines::new(line));
+            recent.0.push(name.into(), Lines::new(line));
         }
         let lines = |lines: &[&str]| lines.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
         assert!(recent.ends_with("a", &lines(&["1", "2"])));
         assert!(!recent.ends_with("a", &lines(&["1"])));
         for number in 0..RECENT_MAX {
-            recent.push("b".into(), Lines::new(number.to_string()));
+            recent.0.push("b".into(), Lines::new(number.to_string()));
         }
         assert!(!recent.ends_with("a", &lines(&["2"])));
     }
