@@ -11,6 +11,7 @@ mod executors;
 mod http;
 mod http2;
 mod lost_work;
+mod memory;
 mod neighbours;
 mod report;
 mod sizes;

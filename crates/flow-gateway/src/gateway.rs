@@ -71,7 +71,7 @@ impl Gateway {
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
         let protection = Protection::load(config, gateway_metrics.as_ref())?;
-        let budget = config.limits.memory_max.map(ByteBudget::new);
+        let budget = config.limits.memory_max.map(ByteBudget::of_memory);
         let connections = Gauge::default();
         if let Some(registry) = &registry {
             registry.collect_process(RUNTIME, env!("CARGO_PKG_VERSION"));

@@ -6,11 +6,18 @@
 
 use std::pin::pin;
 
+use crate::http2_windows::{Http2Window, Http2Windows};
 use crate::sync::{Arc, AtomicUsize, Notify, Ordering};
 
 /// A connection may hold this fraction of the process's budget, and a stream half of that.
 const CONNECTION_SHARE: usize = 4;
 const STREAM_SHARE: usize = 2;
+
+/// A connection that holds less than this fraction of its part is quiet.
+const QUIET_SHARE: usize = 16;
+
+/// Of the memory of a process, this fraction is for what is in flight on its connections.
+const WINDOWS_SHARE: usize = 4;
 
 /// A limit on bytes. Clones are the same budget.
 #[derive(Debug, Clone)]
@@ -22,6 +29,7 @@ struct Budget {
     held: AtomicUsize,
     whole: Option<ByteBudget>,
     waiters: Arc<Waiters>,
+    windows: Http2Windows,
 }
 
 /// What waits for room, in a budget or in any of its parts.
@@ -39,15 +47,33 @@ pub struct HeldBytes {
 }
 
 impl ByteBudget {
-    /// A budget of this many bytes.
+    /// The budget of a process whose requests and replies may take this much memory: three quarters of it. The rest is for the
+    /// windows of HTTP/2.
+    #[must_use]
+    pub fn of_memory(memory: usize) -> Self {
+        let windows = memory / WINDOWS_SHARE;
+        Self::with_windows(memory - windows, windows)
+    }
+
+    /// A budget of this many bytes, and a third of that for the windows of HTTP/2.
     #[must_use]
     pub fn new(max: usize) -> Self {
+        Self::with_windows(max, max / (WINDOWS_SHARE - 1))
+    }
+
+    fn with_windows(max: usize, windows: usize) -> Self {
         Self(Arc::new(Budget {
             max,
             held: AtomicUsize::new(0),
             whole: None,
             waiters: Arc::default(),
+            windows: Http2Windows::new(windows),
         }))
+    }
+
+    /// A new connection's window of HTTP/2, of at most this many bytes.
+    pub(crate) fn open_window(&self, max: u32) -> Http2Window {
+        self.0.windows.open(max)
     }
 
     /// The part of a connection.
@@ -68,6 +94,7 @@ impl ByteBudget {
             held: AtomicUsize::new(0),
             whole: Some(self.clone()),
             waiters: self.0.waiters.clone(),
+            windows: self.0.windows.clone(),
         }))
     }
 
@@ -93,10 +120,16 @@ impl ByteBudget {
         }
     }
 
-    /// Whether this budget and those around it have room for a new message of any length.
+    /// Whether this budget and those around it have room for a new message of any length. What a few connections hold leaves
+    /// room for one that holds next to nothing: up to a quarter above the limit of the process.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.chain().all(|budget| budget.held() < budget.0.max)
+        let Some(around) = &self.0.whole else {
+            return self.held() < self.0.max;
+        };
+        let is_connection = around.0.whole.is_none();
+        let is_quiet = is_connection && self.held() <= self.0.max / QUIET_SHARE;
+        self.held() < self.0.max && (around.has_room() || (is_quiet && self.may_grow()))
     }
 
     /// Whether a message that has begun may grow: up to a quarter above the limit of the process.
@@ -200,6 +233,23 @@ mod tests {
     }
 
     #[test]
+    fn a_quiet_connection_has_room_beside_others_that_have_filled_the_budget() {
+        let whole = ByteBudget::new(160);
+        let (quiet, other) = (whole.for_connection(), whole.for_connection());
+        let mut held = other.hold(160);
+        assert!(quiet.has_room() && quiet.for_stream().has_room());
+        assert!(!other.has_room() && !whole.has_room());
+        let own = quiet.hold(3);
+        assert!(
+            !quiet.has_room(),
+            "it holds more than a sixteenth of its part"
+        );
+        drop(own);
+        held.set(200);
+        assert!(!quiet.has_room(), "the budget is exceeded by a quarter");
+    }
+
+    #[test]
     fn a_message_that_has_begun_may_grow_beyond_the_limit_by_a_quarter() {
         let whole = ByteBudget::new(80);
         let connection = whole.for_connection();
@@ -213,10 +263,10 @@ mod tests {
     fn waiting_ends_when_bytes_are_released_anywhere() {
         let whole = ByteBudget::new(80);
         let (one, other) = (whole.for_connection(), whole.for_connection());
-        let mut held = one.hold(80);
+        let mut held = one.hold(100);
         let mut room = Box::pin(other.room());
         assert!(room.as_mut().now_or_never().is_none());
-        held.set(79);
+        held.set(99);
         assert!(room.as_mut().now_or_never().is_some());
         drop(room);
         assert_eq!(whole.0.waiters.count.load(Ordering::SeqCst), 0);

@@ -77,7 +77,6 @@ impl<S: HttpService> Service<Request<Incoming>> for HyperService<S> {
 /// The connections of one server. Those that are open end when this is dropped.
 pub(crate) struct Connections<S> {
     service: S,
-    builder: Arc<auto::Builder<TokioExecutor>>,
     limits: ConnectionLimits,
     tasks: JoinSet<()>,
     /// The number of each task's connection in `open`.
@@ -98,7 +97,6 @@ impl<S: HttpService> Connections<S> {
     ) -> Self {
         Self {
             service,
-            builder: Arc::new(limits.builder()),
             limits,
             tasks: JoinSet::new(),
             ids: HashMap::new(),
@@ -148,7 +146,12 @@ impl<S: HttpService> Connections<S> {
             open,
             lifetime_max: self.limits.lifetime_max,
         };
-        let (builder, service) = (self.builder.clone(), self.service.clone());
+        let limits = match connection.open.window() {
+            Some(window) => self.limits.with_window(window),
+            None => self.limits,
+        };
+        let builder = limits.builder();
+        let service = self.service.clone();
         let task = self.tasks.spawn(connection.run(builder, service));
         self.ids.insert(task.id(), id);
         self.count.increment();
@@ -198,7 +201,7 @@ impl<I> ServerConnection<I>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    async fn run<S: HttpService>(self, builder: Arc<auto::Builder<TokioExecutor>>, service: S) {
+    async fn run<S: HttpService>(self, builder: auto::Builder<TokioExecutor>, service: S) {
         let lifetime_max = self.lifetime_max;
         let cut = self.open.cut.clone();
         // After an upgrade the stream belongs to another task. That task has to end with this connection.

@@ -19,6 +19,7 @@ mod drain;
 mod file_watch;
 pub mod grpc;
 mod health;
+mod http2_windows;
 mod http_client;
 mod limits;
 mod listener;

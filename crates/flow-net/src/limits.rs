@@ -127,6 +127,15 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
+    /// The same limits for a connection that may have fewer bytes in flight.
+    pub(crate) fn with_window(self, connection_window: u32) -> Self {
+        Self {
+            stream_window: self.stream_window.min(connection_window),
+            connection_window,
+            ..self
+        }
+    }
+
     /// A connection builder with these limits.
     pub(crate) fn builder(&self) -> auto::Builder<TokioExecutor> {
         let mut builder = auto::Builder::new(TokioExecutor::new());

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::byte_budget::ByteBudget;
+use crate::http2_windows::Http2Window;
 use crate::limits::ConnectionLimits;
 use crate::partial_message::PartialMessage;
 use crate::read_turn::ReadTurn;
@@ -47,6 +48,8 @@ pub(crate) struct OpenConnection {
     last_used: AtomicU64,
     /// Bytes of its requests and replies.
     pub(crate) budget: Option<ByteBudget>,
+    /// What it may have in flight over HTTP/2; `None` for as much as the limits say.
+    window: Option<Http2Window>,
     /// What was read of a message after an upgrade.
     pub(crate) partial: PartialMessage,
     /// Limits what is read before other tasks run.
@@ -82,6 +85,11 @@ impl OpenConnection {
         let added = all.add(None, CancellationToken::new(), Instant::now());
         drop(all);
         added.and_then(|(_, it)| Arc::into_inner(it)).unwrap()
+    }
+
+    /// Bytes that it may have in flight over HTTP/2; `None` for as many as the limits say.
+    pub(crate) fn window(&self) -> Option<u32> {
+        self.window.as_ref().map(Http2Window::bytes)
     }
 
     pub(crate) fn begin_request(&self) {
@@ -191,6 +199,10 @@ impl OpenConnections {
             requests: AtomicUsize::new(0),
             last_used: AtomicU64::new(0),
             budget: self.budget.as_ref().map(ByteBudget::for_connection),
+            window: self
+                .budget
+                .as_ref()
+                .map(|it| it.open_window(self.limits.connection_window)),
             partial: PartialMessage::default(),
             turn: ReadTurn::default(),
             closing,

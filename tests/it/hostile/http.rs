@@ -26,7 +26,7 @@ fn target(yaml: &str) -> Target {
     Target::up(yaml, &["gateway", "echo"])
 }
 
-async fn connect(target: &Target) -> TcpStream {
+pub(super) async fn connect(target: &Target) -> TcpStream {
     let address = ("127.0.0.1", target.flow.port());
     TcpStream::connect(address).await.unwrap()
 }
@@ -197,7 +197,7 @@ async fn requests_in_a_row_without_reading_replies_hold_little_memory() {
 }
 
 /// Begins a WebSocket, and returns it after the gateway has agreed.
-async fn websocket(target: &Target) -> TcpStream {
+pub(super) async fn websocket(target: &Target) -> TcpStream {
     let mut stream = connect(target).await;
     let head = "GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
                 sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -211,19 +211,19 @@ async fn websocket(target: &Target) -> TcpStream {
 }
 
 /// The result of a write that the gateway accepts at once; `None` if it did not, because its budget is full.
-async fn taken_at_once<T>(write: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn taken_at_once<T>(write: impl Future<Output = T>) -> Option<T> {
     timeout(TAKEN_WITHIN, write).await.ok()
 }
 
 /// The head of a client's frame. Its mask is zero, so that the content stays as it is.
-fn frame_head(first: u8, len: u64) -> Vec<u8> {
+pub(super) fn frame_head(first: u8, len: u64) -> Vec<u8> {
     let mut head = vec![first, 0x80 | 127];
     head.extend(len.to_be_bytes());
     head.extend([0; 4]);
     head
 }
 
-const TEXT: u8 = 0x81;
+pub(super) const TEXT: u8 = 0x81;
 const TEXT_BEGINS: u8 = 0x01;
 const CONTINUES: u8 = 0x00;
 

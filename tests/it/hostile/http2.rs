@@ -21,22 +21,23 @@ const SMALL: &str = "gateway: {memory_max: 33554432, decompressed_max: 8388608}\
 /// Time in which a gateway reads what it wants to read.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(super) const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
-const END_HEADERS: u8 = 4;
+pub(super) const END_HEADERS: u8 = 4;
+pub(super) const ACK: u8 = 1;
 
-fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
     let len = u32::try_from(content.len()).unwrap().to_be_bytes();
     let head = [len[1], len[2], len[3], kind, flags];
     [&head, &stream.to_be_bytes()[..], content].concat()
 }
 
 /// The headers of a gRPC call in HPACK, without compression.
-fn call_headers(path: &str) -> Vec<u8> {
+pub(super) fn call_headers(path: &str) -> Vec<u8> {
     let mut block = vec![0x83, 0x86];
     let mut text = |name: &[u8], value: &str| {
         block.extend(name);
@@ -53,10 +54,13 @@ fn target(yaml: &str) -> Target {
     Target::up(yaml, &["gateway", "echo"])
 }
 
-/// A connection whose settings are sent.
 async fn connect(target: &Target) -> TcpStream {
-    let address = ("127.0.0.1", target.flow.port());
-    let mut stream = TcpStream::connect(address).await.unwrap();
+    connect_to(target.flow.port()).await
+}
+
+/// A connection whose settings are sent.
+pub(super) async fn connect_to(port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     let preface = [preface, frame(SETTINGS, 0, 0, &[])].concat();
     stream.write_all(&preface).await.unwrap();
@@ -64,7 +68,11 @@ async fn connect(target: &Target) -> TcpStream {
 }
 
 /// Sends the parts until the gateway takes no more of them, or closes the connection. Nothing is read.
-async fn flood(target: &Target, stream: &mut TcpStream, parts: impl Iterator<Item = Vec<u8>>) {
+pub(super) async fn flood(
+    target: &Target,
+    stream: &mut TcpStream,
+    parts: impl Iterator<Item = Vec<u8>>,
+) {
     for part in parts {
         target.sends(part.len());
         let sent = timeout(TAKEN_WITHIN, stream.write_all(&part)).await;

@@ -17,6 +17,9 @@ mod sync;
 #[path = "../../../crates/flow-net/src/byte_budget.rs"]
 mod byte_budget;
 #[allow(dead_code, reason = "a model uses a part of it")]
+#[path = "../../../crates/flow-net/src/http2_windows.rs"]
+mod http2_windows;
+#[allow(dead_code, reason = "a model uses a part of it")]
 #[path = "../../../crates/flow-gateway/src/limit.rs"]
 mod limit;
 #[allow(dead_code, reason = "a model uses a part of it")]

@@ -63,7 +63,8 @@ pub(crate) fn prepare<E: 'static>(
             endpoints: Arc::new(bindings),
             hooks,
             workers,
-            request_memory_max,
+            // The other half is for requests that are not decoded yet.
+            request_memory_max: request_memory_max / 2,
             exit: exit_of_workers,
             metrics,
         };

@@ -60,6 +60,14 @@ impl Content {
         }
     }
 
+    /// The memory that they take. The parts of a body are copied to one buffer when all of them have arrived.
+    fn memory(&self) -> usize {
+        match self {
+            Self::Messages(message) => message.begun(),
+            Self::Whole(read) => 2 * read,
+        }
+    }
+
     /// Bytes that were read of what is not complete; `None` between two messages.
     fn awaited(&self) -> Option<usize> {
         match self {
@@ -136,7 +144,7 @@ impl<B> RequestBody<B> {
         let Some(counted) = &mut self.budget else {
             return Ok(());
         };
-        counted.held.set(self.content.kept().max(data.len()));
+        counted.held.set(self.content.memory().max(data.len()));
         match counted.budget.may_grow() {
             true => Ok(()),
             false => Err(out_of_memory()),
@@ -171,7 +179,7 @@ where
             }
             if let Some(counted) = &mut this.budget {
                 // What was read before is decoded, except for the part of the last message.
-                counted.held.set(this.content.kept());
+                counted.held.set(this.content.memory());
                 ready!(counted.poll_room(context));
             }
             let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) else {

@@ -117,8 +117,8 @@ options! {
             .jina(OWN);
         memory_max: NonZeroUsize = row(
             forms::SIZE,
-            "Bytes of requests and replies that the gateway may hold; one connection may hold \
-             a quarter. Beyond that it reads no new requests.",
+            "Memory that requests and replies may take in the gateway, in bytes, with what is in flight to \
+             it. Beyond that it reads no new requests; one connection may hold a fifth.",
         )
             .default("a quarter of the memory that the process may use, from 256 MiB to 8 GiB")
             .example("1073741824")

@@ -1,0 +1,97 @@
+//! What clients may have in flight on connections of HTTP/2.
+//!
+//! The bytes of a request that nobody has read yet lie in h2, which takes as many as the window of the connection allows. No
+//! budget counts them, so the windows themselves are limited: a new connection gets a part of what the others have left.
+
+use crate::sync::{Arc, AtomicUsize, Ordering};
+
+/// A connection gets this fraction of what is left.
+const SHARE: usize = 8;
+
+/// The window that HTTP/2 gives to each connection, whatever is left.
+const MIN: u32 = 65_535;
+
+/// Bytes that all windows together may have. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Http2Windows(Arc<AtomicUsize>);
+
+/// The window of a connection, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Http2Window {
+    bytes: u32,
+    /// What of it belongs to the windows of all.
+    taken: usize,
+    windows: Http2Windows,
+}
+
+impl Http2Windows {
+    pub(crate) fn new(max: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(max)))
+    }
+
+    /// A window of at most this many bytes.
+    pub(crate) fn open(&self, max: u32) -> Http2Window {
+        let share = |left: usize| u32::try_from(left / SHARE).unwrap_or(u32::MAX);
+        let of = |left: usize| max.min(share(left).max(MIN));
+        let take = |left: usize| left.saturating_sub(of(left) as usize);
+        let left = self.0.load(Ordering::SeqCst);
+        let left = self.replaced(left, take);
+        Http2Window {
+            bytes: of(left),
+            taken: left - take(left),
+            windows: self.clone(),
+        }
+    }
+
+    /// Changes what is left, and returns what was.
+    fn replaced(&self, mut left: usize, change: impl Fn(usize) -> usize) -> usize {
+        while let Err(now) =
+            self.0
+                .compare_exchange(left, change(left), Ordering::SeqCst, Ordering::SeqCst)
+        {
+            left = now;
+        }
+        left
+    }
+}
+
+impl Http2Window {
+    pub(crate) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+}
+
+impl Drop for Http2Window {
+    fn drop(&mut self) {
+        self.windows.0.fetch_add(self.taken, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_connections_get_large_windows_and_all_of_them_the_smallest() {
+        let windows = Http2Windows::new(64 << 20);
+        let open: Vec<_> = (0..100).map(|_| windows.open(16 << 20)).collect();
+        let bytes: Vec<_> = open.iter().map(Http2Window::bytes).collect();
+        assert_eq!(bytes[..2], [8 << 20, 7 << 20]);
+        assert!(bytes.is_sorted_by(|one, next| one >= next));
+        assert_eq!(bytes[99], MIN);
+        let all: usize = bytes.iter().map(|it| *it as usize).sum();
+        assert!(all < 70 << 20, "{all}");
+        drop(open);
+        assert_eq!(windows.open(16 << 20).bytes(), 8 << 20);
+        assert_eq!(windows.open(1 << 20).bytes(), 1 << 20);
+    }
+
+    #[test]
+    fn nothing_is_given_back_that_was_not_taken() {
+        let windows = Http2Windows::new(70_000);
+        let open = [(); 3].map(|()| windows.open(1 << 20));
+        assert_eq!(open.each_ref().map(Http2Window::bytes), [MIN; 3]);
+        drop(open);
+        assert_eq!(windows.0.load(Ordering::SeqCst), 70_000);
+    }
+}

@@ -1,0 +1,193 @@
+//! Clients that together send more than a process may hold: it stays near the memory that it names at start.
+
+use flow_core::Deadline;
+use flow_net::{Client, PostOptions};
+use flow_tests::raw::{SINGLE, header};
+use flow_tests::texts;
+use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::Target;
+use super::http::{TEXT, connect, frame_head, taken_at_once, websocket};
+use super::http2::{self, ACK, DATA, END_HEADERS, HEADERS, SETTINGS, call_headers, flood, frame};
+
+/// Of its 1 GiB, the executor uses a quarter for requests, as much as the gateway.
+const YAML: &str = "gateway: {memory_max: 268435456}
+executors: [{name: echo, uses: echo, host: 127.0.0.1, sandbox: {memory: 1GiB}}]";
+
+/// What both may take, in MiB, and a quarter more.
+const BUDGET: u64 = 256;
+const TAKEN_MAX: u64 = BUDGET + BUDGET / 4;
+
+/// Connections of each kind. Each sends 6 MiB or more, so that one kind alone fills the budget.
+const CONNECTIONS: usize = 60;
+
+/// Calls of each connection, and bytes that each of them sends: as many as a stream of HTTP/2 may have in flight.
+const CALLS: u32 = 4;
+const SENT_BY_CALL: usize = 4 << 20;
+
+/// A flow of which one process is attacked.
+struct Attacked {
+    target: Target,
+    port: u16,
+}
+
+impl Attacked {
+    fn gateway() -> Self {
+        let target = Target::up(YAML, &["gateway", "echo"]);
+        let line = target.flow.program().line("of requests and replies");
+        assert!(line.contains(&format!("at most {BUDGET} MiB")), "{line}");
+        let port = target.flow.port();
+        Self { target, port }
+    }
+
+    fn executor() -> Self {
+        let target = Target::up(YAML, &["gateway", "echo"]);
+        let port = target.port_of("echo");
+        Self { target, port }
+    }
+
+    async fn client(&self) -> Client {
+        let url = format!("http://127.0.0.1:{}", self.port);
+        Client::connect(&url).await.unwrap()
+    }
+
+    async fn begun_bodies(&self) -> Vec<TcpStream> {
+        let begin = async |_| {
+            let mut stream = connect(&self.target).await;
+            let head = "POST /post HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                        content-length: 8000000\r\n\r\n";
+            self.send(&mut stream, head.as_bytes()).await;
+            stream
+        };
+        join_all((0..CONNECTIONS).map(begin)).await
+    }
+
+    async fn begun_frames(&self) -> Vec<TcpStream> {
+        let begin = async |_| {
+            let mut stream = websocket(&self.target).await;
+            self.send(&mut stream, &frame_head(TEXT, 8_000_000)).await;
+            stream
+        };
+        join_all((0..CONNECTIONS).map(begin)).await
+    }
+
+    /// Sends 6 MiB, or what the gateway accepts of them at once. It stops reading when its budget is full.
+    async fn send(&self, stream: &mut TcpStream, head: &[u8]) {
+        let part = vec![b' '; 6 << 20];
+        self.target.sends(head.len() + part.len());
+        let send = async {
+            stream.write_all(head).await?;
+            stream.write_all(&part).await
+        };
+        drop(taken_at_once(send).await);
+    }
+
+    /// Calls over HTTP/2 of which a message has begun.
+    async fn begun_calls(&self) -> Vec<TcpStream> {
+        let begin = async |_| {
+            let mut stream = http2::connect_to(self.port).await;
+            // The gateway's large windows hold once its settings are acknowledged.
+            stream.read_u8().await.unwrap();
+            stream
+                .write_all(&frame(SETTINGS, ACK, 0, &[]))
+                .await
+                .unwrap();
+            let calls = (0..CALLS).flat_map(|call| {
+                let id = 2 * call + 1;
+                let open = frame(HEADERS, END_HEADERS, id, &call_headers(SINGLE));
+                let begin = frame(DATA, 0, id, &header(60 << 20));
+                let more = frame(DATA, 0, id, &vec![0; 16 << 10]);
+                let more = std::iter::repeat_n(more, SENT_BY_CALL / (16 << 10) - 1);
+                [open, begin].into_iter().chain(more)
+            });
+            flood(&self.target, &mut stream, calls).await;
+            stream
+        };
+        join_all((0..CONNECTIONS).map(begin)).await
+    }
+
+    /// A stream of large requests whose replies are not read.
+    async fn unread_stream(&self) -> impl Sized + use<> {
+        let large = "x".repeat(1 << 20);
+        let requests = stream::repeat_with(move || texts("/any", &[&large]));
+        let options = PostOptions {
+            prefetch: Some(10_000),
+            ..PostOptions::default()
+        };
+        self.target.sends(400 << 20);
+        let client = self.client().await;
+        let mut replies = client.post(&options, requests.take(400)).await.unwrap();
+        drop(taken_at_once(replies.next()).await);
+        replies
+    }
+
+    /// Many large calls at once.
+    async fn large_calls(&self) {
+        let client = self.client().await;
+        let request = texts("/any", &[&"x".repeat(4 << 20)]);
+        let calls = (0..200).map(|_| client.single(request.clone(), Deadline::NEVER));
+        self.target.sends(200 * (4 << 20));
+        let replies = join_all(calls).await;
+        assert!(replies.iter().any(Result::is_ok));
+    }
+
+    async fn survived<T>(self, attack: T) {
+        self.target.fits(TAKEN_MAX);
+        drop(attack);
+        self.target.survived(TAKEN_MAX).await;
+    }
+}
+
+#[tokio::test]
+async fn begun_bodies_take_no_more_memory_than_the_gateway_says() {
+    let attacked = Attacked::gateway();
+    let bodies = attacked.begun_bodies().await;
+    attacked.survived(bodies).await;
+}
+
+#[tokio::test]
+async fn begun_frames_take_no_more_memory_than_the_gateway_says() {
+    let attacked = Attacked::gateway();
+    let frames = attacked.begun_frames().await;
+    attacked.survived(frames).await;
+}
+
+#[tokio::test]
+async fn begun_calls_take_no_more_memory_than_the_gateway_says() {
+    let attacked = Attacked::gateway();
+    let calls = attacked.begun_calls().await;
+    attacked.survived(calls).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_read_takes_no_more_memory_than_the_gateway_says() {
+    let attacked = Attacked::gateway();
+    let replies = attacked.unread_stream().await;
+    attacked.survived(replies).await;
+}
+
+#[tokio::test]
+async fn attacks_at_the_same_time_take_no_more_memory_than_the_gateway_says() {
+    let attacked = Attacked::gateway();
+    let attacks = tokio::join!(
+        attacked.begun_bodies(),
+        attacked.begun_frames(),
+        attacked.begun_calls(),
+        attacked.unread_stream(),
+    );
+    attacked.survived(attacks).await;
+}
+
+#[tokio::test]
+async fn attacks_on_an_executor_take_no_more_memory_than_it_says() {
+    let attacked = Attacked::executor();
+    let attacks = tokio::join!(
+        attacked.begun_calls(),
+        attacked.unread_stream(),
+        attacked.large_calls(),
+    );
+    attacked.survived(attacks).await;
+}
