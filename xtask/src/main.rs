@@ -5,6 +5,7 @@
     reason = "it is a command-line program"
 )]
 
+mod advisories;
 mod attacks;
 mod bench;
 mod cuda;
@@ -64,6 +65,9 @@ enum Command {
     /// Fuzz the parsers of flow files, queries, requests and documents.
     Fuzz(fuzz::Args),
 
+    /// Look for known faults of dependencies in RustSec's database, or in the copy of it in this repository.
+    Advisories(advisories::Args),
+
     /// Download NVIDIA's CUDA compiler from PyPI into target/cuda-toolkit.
     CudaToolkit,
 
@@ -109,6 +113,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Wheel(args) => wheel::run(&args),
         Command::Dist(args) => dist::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Advisories(args) => advisories::run(&args),
         Command::Attacks(args) => attacks::run(&args),
         Command::CudaToolkit => cuda::set_up(),
         Command::BuildCuda(args) => cuda::build(&args),
