@@ -34,24 +34,15 @@ impl Http2Windows {
         let share = |left: usize| u32::try_from(left / SHARE).unwrap_or(u32::MAX);
         let of = |left: usize| max.min(share(left).max(MIN));
         let take = |left: usize| left.saturating_sub(of(left) as usize);
-        let left = self.0.load(Ordering::SeqCst);
-        let left = self.replaced(left, take);
+        let before = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(take(left)));
+        let left = before.unwrap_or_else(|left| left);
         Http2Window {
             bytes: of(left),
             taken: left - take(left),
             windows: self.clone(),
         }
-    }
-
-    /// Changes what is left, and returns what was.
-    fn replaced(&self, mut left: usize, change: impl Fn(usize) -> usize) -> usize {
-        while let Err(now) =
-            self.0
-                .compare_exchange(left, change(left), Ordering::SeqCst, Ordering::SeqCst)
-        {
-            left = now;
-        }
-        left
     }
 }
 

@@ -8,6 +8,7 @@ use super::errors::bad_document;
 use super::numpy;
 use super::values::value_from_python;
 
+const CONTENTS: [&str; 2] = ["text", "blob"];
 const ARRAYS: [&str; 2] = ["tensor", "embedding"];
 
 pub(super) fn to_json(py: Python<'_>, mut document: Document) -> PyResult<Value> {
@@ -16,12 +17,10 @@ pub(super) fn to_json(py: Python<'_>, mut document: Document) -> PyResult<Value>
     Ok(json)
 }
 
-/// Writes the numbers of arrays for which the JSON has only bytes, and leaves out a text that is empty.
+/// Writes the numbers of arrays for which the JSON has only bytes, and leaves out a text and a blob that are empty.
 fn adapt(py: Python<'_>, document: &mut Document, json: &mut Value) -> PyResult<()> {
-    if let Value::Object(fields) = json
-        && fields.get("text").and_then(Value::as_str) == Some("")
-    {
-        fields.remove("text");
+    if let Value::Object(fields) = json {
+        fields.retain(|name, value| !CONTENTS.contains(&name.as_str()) || *value != "");
     }
     for name in ARRAYS {
         let Some(array @ Value::Object(_)) = json.get_mut(name) else {
