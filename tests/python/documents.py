@@ -1,6 +1,7 @@
 """Proves what documents do in Python, on the native module alone. Fails with the line that does not hold."""
 
 import copy
+import gc
 import pickle
 
 import numpy as np
@@ -71,6 +72,44 @@ raises(TypeError, lambda: Document(tensor=[object()]).to_bytes(), "Python object
 raises(TypeError, lambda: Document(tags={"a": object()}).to_bytes(), "cannot be sent")
 raises(ValueError, lambda: Document(tags={"a": float("nan")}).to_bytes(), "not finite")
 assert Document.from_bytes(Document(tags={"a": np.float32(0.5), "b": np.arange(2)}).to_bytes()).tags == {"a": 0.5, "b": [0, 1]}
+
+
+
+# An array that arrived is a view of the message, which it keeps. It is a copy where the numbers are not aligned.
+def arrived(**fields):
+    return Document.from_bytes(Document(**fields).to_bytes())
+
+
+def is_view(array):
+    return type(array.base).__name__ == "TensorView"
+
+
+pixels = np.arange(12, dtype=np.uint8).reshape(3, 4)
+doc = arrived(tensor=pixels)
+array, twin = doc.tensor, copy.copy(doc).tensor
+assert is_view(array) and np.shares_memory(array, twin) and doc.tensor is array
+raises(ValueError, lambda: array.setflags(write=True), "WRITEABLE")
+raises(ValueError, lambda: array.__setitem__((0, 0), 1), "read-only")
+assert Document.from_bytes(doc.to_bytes()).tensor.tolist() == pixels.tolist()
+del doc, twin
+gc.collect()
+others = [bytes(64) for _ in range(10_000)]
+assert (array == pixels).all() and (pickle.loads(pickle.dumps(array)) == pixels).all()
+for kind, size in [("<f2", 2), ("<f4", 4), ("<f8", 8), ("<i2", 2), ("<i4", 4), ("<i8", 8), ("<u2", 2), ("<u4", 4), ("<u8", 8)]:
+    value = np.arange(6).reshape(2, 3).astype(kind)
+    # With texts of these lengths, the numbers are at each address modulo their size once.
+    read = [arrived(text="x" * length, embedding=value).embedding for length in range(size)]
+    assert sum(is_view(array) for array in read) == 1, kind
+    for array in read:
+        assert array.dtype == kind and (array == value).all() and not array.flags.writeable and array.flags.aligned
+swapped, text = arrived(tensor=np.arange(3).astype(">f4")).tensor, arrived(tensor=np.array(["ab", "c"])).tensor
+assert swapped.tolist() == [0, 1, 2] and text.tolist() == ["ab", "c"] and not is_view(swapped) and not is_view(text)
+assert arrived(tensor=np.array(True)).tensor.shape == () and arrived(tensor=np.zeros((2, 0))).tensor.shape == (2, 0)
+# The arrays of all documents are one array of its own, which can be changed.
+rows = DocumentArray([arrived(embedding=np.ones(3)), arrived(embedding=np.zeros(3))])
+rows = DocumentArray.from_bytes(rows.to_bytes()).embeddings
+rows /= 2
+assert rows.tolist() == [[0.5] * 3, [0.0] * 3]
 
 # Arrays of documents.
 docs = DocumentArray(Document(text=str(i), id=f"id{i}") for i in range(5))

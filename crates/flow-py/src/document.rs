@@ -16,6 +16,7 @@ mod numpy;
 mod objects;
 mod scores;
 mod select;
+mod tensor_view;
 mod values;
 
 pub(crate) use errors::bad_document;
