@@ -3,7 +3,7 @@
 //! Flows with the sentence encoder answer raw requests and the real Python clients. The vectors of all of them are those
 //! of the same flow over gRPC.
 
-mod client;
+pub(crate) mod client;
 mod cohere;
 mod open_inference;
 mod openai;

@@ -40,6 +40,7 @@ mod python_documents;
 mod python_executors;
 mod python_flow;
 mod python_install;
+mod python_schemas;
 mod python_telemetry;
 mod python_types;
 mod python_versions;

@@ -500,7 +500,10 @@ fn an_executor_that_cannot_be_loaded_says_why() {
 }
 
 /// An executor that uses the real docarray, on our runtime; `None` if the package or docarray is not set up.
-fn with_docarray(version: DocArrayVersion, example: &str) -> Option<(TestFlow, tempfile::TempDir)> {
+pub(crate) fn with_docarray(
+    version: DocArrayVersion,
+    example: &str,
+) -> Option<(TestFlow, tempfile::TempDir)> {
     // Of the other environment's packages only ours: they have another NumPy.
     let packages = flow_serve_alone()?;
     let python = interpreter(version)?;

@@ -94,6 +94,10 @@ fn mypy_and_pyright_find_no_mistake_in_the_examples_of_the_book() {
         "--allow-untyped-defs",
         "--allow-incomplete-defs",
         "--allow-untyped-calls",
+        // Classes of DocArray and pydantic, which are not installed here. With this option the package itself, which another
+        // test checks, would have comments that are of no use.
+        "--allow-subclassing-any",
+        "--follow-imports=silent",
     ];
     for (programs, options) in [(scripts, &[][..]), (executors, &untyped)] {
         let Some(mut mypy) = mypy(folder.path()) else {
@@ -103,7 +107,11 @@ fn mypy_and_pyright_find_no_mistake_in_the_examples_of_the_book() {
         finds_nothing(mypy);
     }
 
-    let settings = json!({"extraPaths": search_path(), "reportMissingModuleSource": false});
+    let settings = json!({
+        "extraPaths": search_path(),
+        "reportMissingModuleSource": false,
+        "reportMissingImports": false,
+    });
     fs::write(
         folder.path().join("pyrightconfig.json"),
         settings.to_string(),

@@ -18,6 +18,9 @@ pub const ANY_DOCUMENT: &str = "FlowDoc";
 /// The class that stock executors with DocArray up to 0.21 name.
 const V1_DOCUMENT: &str = "PydanticDocument";
 
+/// Where our executors say that documents of either format of DocArray may be sent to an endpoint, although it names a class.
+pub const ANY_FORMAT: &str = "any_format";
+
 /// Where our executors list the parameters of an endpoint, within its `parameters`.
 pub const ACCEPTS: &str = "accepts";
 
@@ -71,7 +74,11 @@ pub fn models(said: &EndpointsProto) -> Models {
 #[must_use]
 pub fn docarray_version(said: &EndpointsProto) -> Option<DocArrayVersion> {
     let of_endpoint = |endpoint: &String| {
-        let input = map(description(said, endpoint)?, "input")?;
+        let description = description(said, endpoint)?;
+        if matches!(kind(description, ANY_FORMAT), Some(Kind::BoolValue(true))) {
+            return None;
+        }
+        let input = map(description, "input")?;
         match class(input) {
             Some(ANY_DOCUMENT) => None,
             Some(V1_DOCUMENT) => Some(DocArrayVersion::V1),
@@ -86,11 +93,10 @@ pub fn docarray_version(said: &EndpointsProto) -> Option<DocArrayVersion> {
     said.endpoints.iter().find_map(of_endpoint)
 }
 
-/// Whether an endpoint's documents may be of any kind.
+/// Whether the documents that the description of an endpoint has as its `input` or `output` may be of any kind.
 #[must_use]
-pub fn takes_any_document(said: &EndpointsProto, endpoint: &str) -> bool {
-    let input = description(said, endpoint).and_then(|it| map(it, "input"));
-    input.and_then(class) == Some(ANY_DOCUMENT)
+pub fn is_any_document(description: &Struct, side: &str) -> bool {
+    map(description, side).and_then(class) == Some(ANY_DOCUMENT)
 }
 
 /// The name of a class of documents.
@@ -230,6 +236,8 @@ mod tests {
             Some(DocArrayVersion::V2),
         );
         check(json!({}), None);
+        let ours = json!({"input": {"name": "MyDoc"}, "any_format": true});
+        assert_eq!(docarray_version(&said("/encode", &ours)), None);
         assert_eq!(docarray_version(&EndpointsProto::default()), None);
     }
 }

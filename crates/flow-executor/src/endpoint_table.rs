@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use flow_core::parameters::{Accepted, Accepts};
 use flow_core::{BadEndpoint, Endpoint};
 
-use crate::sdk::{BatchMetric, BatchRule, Batching, Binding, Endpoints, Method};
+use crate::sdk::{BatchMetric, BatchRule, Batching, Binding, Endpoints, Method, MethodSchema};
 
 pub(crate) use batching_override::BatchingOverride;
 
@@ -43,6 +43,8 @@ pub(crate) struct EndpointTable {
     methods: BTreeMap<String, BoundMethod>,
     /// The parameters that each method accepts, by [`MethodIdx`]; `None` if the author does not declare them.
     accepted: Vec<Option<Accepted>>,
+    /// What discovery says about each method, by [`MethodIdx`].
+    schemas: Vec<MethodSchema>,
 }
 
 /// What the flow file says about an executor's endpoints.
@@ -108,6 +110,11 @@ impl EndpointTable {
         let mut it = Self {
             methods,
             accepted: accepted(endpoints)?,
+            schemas: endpoints
+                .bindings
+                .iter()
+                .map(|it| it.schema.clone())
+                .collect(),
         };
         it.set_rules(&overrides.batching, (&named, &names))?;
         it.check_weights(endpoints.weigher.is_some())?;
@@ -172,6 +179,11 @@ impl EndpointTable {
             Some(Some(accepted)) => Accepts::Only(accepted),
             _ => Accepts::Anything,
         }
+    }
+
+    /// What discovery says about a method.
+    pub(crate) fn schema(&self, method: MethodIdx) -> MethodSchema {
+        self.schemas.get(method.0).cloned().unwrap_or_default()
     }
 }
 

@@ -9,6 +9,7 @@ mod executor;
 mod fork;
 mod monitor;
 mod parameters;
+mod schema;
 mod span;
 mod tokens;
 
@@ -24,6 +25,7 @@ pub use flow_core::batching::BatchMetric;
 pub use fork::Fork;
 pub use monitor::{Count, Durations, Monitor, Sizes, Timer};
 pub use parameters::{BadParameter, Parameters};
+pub use schema::{ClassSchema, MethodSchema};
 pub(crate) use span::{EnteredSpan, PastStage, StageCollector, root_span};
 pub use span::{Span, SpanParent, add_past_spans, span};
 pub use tokens::{IntoTokens, Tokens};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow_core::discovery::{
-    self, accepted, docarray_version, has_default, offers, takes_any_document,
+    self, accepted, docarray_version, has_default, is_any_document, offers,
 };
 use flow_core::parameters::Accepted;
 use flow_core::{Code, Deadline, DocArrayVersion, Endpoint, Failure};
@@ -182,10 +182,7 @@ fn combined<N: Deref<Target = EndpointsProto>>(nodes: &[N]) -> EndpointsProto {
         endpoints.extend(offered.endpoints.iter().cloned());
         write_endpoints.extend(offered.write_endpoints.iter().cloned());
         for (endpoint, schema) in offered.schemas.iter().flat_map(|it| &it.fields) {
-            // A class of documents says more than the class of any document.
-            if !schemas.fields.contains_key(endpoint) || !takes_any_document(offered, endpoint) {
-                schemas.fields.insert(endpoint.clone(), schema.clone());
-            }
+            combine_classes(&mut schemas, endpoint, schema);
         }
     }
     for endpoint in &endpoints {
@@ -195,6 +192,30 @@ fn combined<N: Deref<Target = EndpointsProto>>(nodes: &[N]) -> EndpointsProto {
         endpoints: endpoints.into_iter().collect(),
         write_endpoints: write_endpoints.into_iter().collect(),
         schemas: (!schemas.fields.is_empty()).then_some(schemas),
+    }
+}
+
+/// Gives an endpoint that several nodes work on the class of the documents that the first of them takes, and of those that
+/// the last one makes. The class of any document says less than another class, and is replaced by it.
+fn combine_classes(schemas: &mut Struct, endpoint: &str, of_node: &Value) {
+    let known = schemas.fields.get_mut(endpoint);
+    let known = known.and_then(|it| it.kind.as_mut());
+    match (known, &of_node.kind) {
+        (Some(Kind::StructValue(known)), Some(Kind::StructValue(of_node)))
+            if !is_any_document(known, "input") =>
+        {
+            if is_any_document(of_node, "input") {
+                return;
+            }
+            let last = of_node.fields.get("output");
+            if let Some(last) = last.filter(|_| !is_any_document(of_node, "output")) {
+                known.fields.insert("output".to_owned(), last.clone());
+            }
+            if !of_node.fields.contains_key(discovery::ANY_FORMAT) {
+                known.fields.remove(discovery::ANY_FORMAT);
+            }
+        }
+        _ => drop(schemas.fields.insert(endpoint.to_owned(), of_node.clone())),
     }
 }
 
@@ -314,18 +335,46 @@ mod tests {
         assert_eq!(old, EndpointsProto::default());
     }
 
+    /// The classes of an endpoint's documents, and whether they may have either format.
+    fn classes(input: &str, output: &str, any_format: bool) -> EndpointsProto {
+        let mut described = json!({ "input": { "name": input }, "output": { "name": output } });
+        if any_format {
+            described["any_format"] = json!(true);
+        }
+        let schemas = json!({ "/encode": described });
+        EndpointsProto {
+            endpoints: vec!["/encode".to_owned()],
+            schemas: Some(to_struct(schemas.as_object().unwrap())),
+            ..EndpointsProto::default()
+        }
+    }
+
+    #[track_caller]
+    fn check_classes(nodes: &[EndpointsProto; 2], expected: &EndpointsProto) {
+        let mut all = combined(&nodes.iter().collect::<Vec<_>>());
+        for fields in all.schemas.iter_mut().flat_map(|it| it.fields.values_mut()) {
+            if let Some(Kind::StructValue(described)) = &mut fields.kind {
+                described.fields.remove("parameters");
+            }
+        }
+        assert_eq!(all, *expected);
+    }
+
     #[test]
     fn a_class_of_documents_replaces_that_of_any_document() {
-        let ours = [("/encode", "FlowDoc", None)];
-        let stock = [("/encode", "MyDoc", None)];
-        for nodes in [
-            [offering(&ours), offering(&stock)],
-            [offering(&stock), offering(&ours)],
-        ] {
-            assert!(!takes_any_document(
-                &combined(&nodes.iter().collect::<Vec<_>>()),
-                "/encode"
-            ));
-        }
+        let ours = || classes("FlowDoc", "FlowDoc", false);
+        let stock = || classes("MyDoc", "MyDoc", false);
+        check_classes(&[ours(), stock()], &stock());
+        check_classes(&[stock(), ours()], &stock());
+    }
+
+    #[test]
+    fn an_endpoint_takes_what_the_first_executor_takes_and_makes_what_the_last_one_makes() {
+        let (first, last) = (|any| classes("A", "B", any), |any| classes("B", "C", any));
+        check_classes(&[first(false), last(false)], &classes("A", "C", false));
+        check_classes(&[first(true), last(true)], &classes("A", "C", true));
+        check_classes(&[first(true), last(false)], &classes("A", "C", false));
+        let unnamed = classes("B", "FlowDoc", true);
+        check_classes(&[first(true), unnamed], &first(true));
     }
 }

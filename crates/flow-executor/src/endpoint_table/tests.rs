@@ -139,6 +139,26 @@ fn endpoints_accept_what_their_method_accepts() {
 }
 
 #[test]
+fn endpoints_are_described_as_their_method_is() {
+    let described = MethodSchema {
+        is_for_one_document: true,
+        ..MethodSchema::default()
+    };
+    let own = endpoints().on("/own", |(), _, _| Ok(()));
+    let own = own.described(described.clone());
+    let requests = [("/put".to_owned(), "own".to_owned())].into();
+    let overrides = EndpointOverrides {
+        requests: Some(&requests),
+        ..EndpointOverrides::default()
+    };
+    let table = EndpointTable::new(&own, &overrides).unwrap();
+    let schema = |endpoint: &str| table.schema(table.find(endpoint).unwrap().method);
+    assert_eq!(schema("/own"), described);
+    assert_eq!(schema("/put"), described);
+    assert_eq!(schema("/index"), MethodSchema::default());
+}
+
+#[test]
 fn declared_parameters_of_an_endpoint_that_is_not_bound_are_an_error() {
     let error = EndpointTable::new(
         &endpoints().accepts("/search", ["top_k"]),

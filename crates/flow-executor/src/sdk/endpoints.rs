@@ -6,7 +6,7 @@ use flow_core::parameters::Accepted;
 use flow_core::{Document, DocumentArray, Endpoint};
 use serde_json::{Map, Value};
 
-use crate::sdk::{Batching, CallError, DocsMatrix, IntoTokens, Parameters, Tokens};
+use crate::sdk::{Batching, CallError, DocsMatrix, IntoTokens, MethodSchema, Parameters, Tokens};
 
 /// The methods of an executor, bound to endpoints.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub(crate) struct Binding<E> {
     pub(crate) endpoint: String,
     /// The method's name, if it is not that of its endpoint.
     pub(crate) name: Option<String>,
+    /// What discovery says about its documents and parameters.
+    pub(crate) schema: MethodSchema,
     pub(crate) method: Method<E>,
 }
 
@@ -221,6 +223,16 @@ impl<E: 'static> Endpoints<E> {
         self
     }
 
+    /// Describes the documents and parameters of the method that was bound last, for discovery and the gateway's OpenAPI
+    /// document. Without this, its documents are described as any document.
+    #[must_use]
+    pub fn described(mut self, schema: MethodSchema) -> Self {
+        if let Some(last) = self.bindings.last_mut() {
+            last.schema = schema;
+        }
+        self
+    }
+
     /// Binds a method that takes one document and sends documents as it makes them (`stream_doc`).
     #[must_use]
     pub fn on_stream(
@@ -320,6 +332,7 @@ impl<E: 'static> Endpoints<E> {
         self.bindings.push(Binding {
             endpoint: endpoint.to_owned(),
             name: None,
+            schema: MethodSchema::default(),
             method,
         });
         self

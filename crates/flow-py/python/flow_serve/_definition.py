@@ -21,6 +21,7 @@ from ._executor_docarray import Generation
 from ._logger import REQUESTS
 from ._native import Document, DocumentArray, ExecutorArguments, ExecutorMonitor, current_requests, tracing_context
 from ._parameters import model_of
+from ._schemas import MethodSchema
 from ._tracing import INNERMOST
 
 Keywords = dict[str, Any]
@@ -35,14 +36,17 @@ Batching = tuple[Optional[dict[str, Any]], Optional[Callable[[Document], float]]
 class Method:
     """What the native module calls for an endpoint."""
 
-    __slots__ = ("batching", "call", "custom_metric", "endpoint", "kind", "name")
+    __slots__ = ("batching", "call", "custom_metric", "endpoint", "kind", "name", "schema")
 
-    def __init__(self, binding: Binding, kind: str, call: Callable[..., Any], batching: Batching) -> None:
+    def __init__(
+        self, binding: Binding, kind: str, call: Callable[..., Any], batching: Batching, schema: MethodSchema
+    ) -> None:
         self.endpoint = binding.endpoint
         self.name = binding.name
         self.kind = kind
         self.call = call
         self.batching, self.custom_metric = batching
+        self.schema = schema
 
 
 class Definition:
@@ -127,13 +131,14 @@ class Definition:
         options, metric = self._batching(binding)
         function = binding.function
         adapter = adapter_of(function)
+        schema = MethodSchema(function, adapter)
         if _is_generator(function):
-            return Method(binding, "stream", self._streaming(function, adapter), (None, metric))
+            return Method(binding, "stream", self._streaming(function, adapter), (None, metric), schema)
         call = self._whole(function, self._runner(function), adapter)
         named = inspect.signature(function).parameters
         if "docs_matrix" in named or "docs_map" in named:
-            return Method(binding, "matrix", call, (None, metric))
-        return Method(binding, "docs", call, (options, metric))
+            return Method(binding, "matrix", call, (None, metric), schema)
+        return Method(binding, "docs", call, (options, metric), schema)
 
     def _batching(self, binding: Binding) -> Batching:
         """The options of a method's batching, and its custom metric."""

@@ -5,9 +5,11 @@ Both sides read the same bytes, so a document crosses as its protobuf message.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from typing import Any
 
+from ._annotations import annotation
 from ._native import Document, DocumentArray
 from ._parameters import model_of
 
@@ -20,16 +22,27 @@ def adapter(docarray: Any, function: Callable[..., Any]) -> Generation | None:
 
 
 def _second_generation(docarray: Any, function: Callable[..., Any]) -> Generation | None:
-    annotations = getattr(function, "__annotations__", {})
-    of_array, of_document = annotations.get("docs"), annotations.get("doc")
-    if _is_class(of_document, docarray.BaseDoc):
-        return SecondGeneration(docarray, docarray.DocList[of_document])
-    if _is_class(of_array, (docarray.DocList, docarray.DocVec)) and getattr(of_array, "doc_type", None):
-        return SecondGeneration(docarray, of_array)
-    if of_array is None and of_document is None and model_of(function) is None:
+    request, response = getattr(function, "__flow_schema__", (None, None))
+    taken = request or annotation(function, "docs") or annotation(function, "doc")
+    made = _class_of(docarray, response or annotation(function, "return"))
+    cls = _class_of(docarray, taken)
+    if cls is not None:
+        array = taken if _is_class(taken, (docarray.DocList, docarray.DocVec)) else docarray.DocList[cls]
+        return SecondGeneration(docarray, array, cls, made)
+    if taken is None and model_of(function) is None:
         # The method knows no class of documents: ours has every field.
         return None
-    return SecondGeneration(docarray, docarray.DocList[docarray.BaseDoc])
+    return SecondGeneration(docarray, docarray.DocList[docarray.BaseDoc], None, made)
+
+
+def _class_of(docarray: Any, annotation: Any) -> Any:
+    """The class of documents of an annotation: of an array, of a document, or of what makes documents; `None` if it has none."""
+    if typing.get_origin(annotation) is not None:
+        # Such as `Iterator[Text]`.
+        annotation = next(iter(typing.get_args(annotation)), None)
+    if _is_class(annotation, (docarray.DocList, docarray.DocVec)):
+        return getattr(annotation, "doc_type", None)
+    return annotation if _is_class(annotation, docarray.BaseDoc) else None
 
 
 def _is_class(annotation: Any, base: Any) -> bool:
@@ -99,10 +112,12 @@ class FirstGeneration(Generation):
 class SecondGeneration(Generation):
     """DocArray from 0.30, whose documents have classes."""
 
-    def __init__(self, docarray: Any, array: Any) -> None:
+    def __init__(self, docarray: Any, array: Any, taken: Any, made: Any) -> None:
         from docarray.proto import DocListProto, DocProto
 
         self.docarray, self.Array = docarray, array
+        #: The classes of the documents that the method takes and makes; `None` where it does not say.
+        self.input, self.output = taken, made
         self.ArrayProto, self.Proto = DocListProto, DocProto
 
     def array(self, docs: DocumentArray) -> Any:
@@ -124,6 +139,15 @@ class SecondGeneration(Generation):
         if isinstance(returned, DocumentArray):
             return returned
         raise TypeError(f"The return type must be DocList / Dict / `None`, but getting {returned!r}")
+
+    def pure(self, cls: Any) -> Any:
+        """A class of documents, with lists where it has fields of docarray's arrays, which have no JSON schema."""
+        try:
+            from docarray.utils.create_dynamic_doc_class import create_pure_python_type_model
+        except ImportError:
+            # Before docarray 0.40, whose arrays have a schema.
+            return cls
+        return create_pure_python_type_model(cls)
 
     def _native(self, docs: Any) -> DocumentArray:
         if isinstance(docs, self.docarray.DocVec):

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable
 from typing import Any
+
+from ._annotations import annotation
 
 
 def model_of(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """The class of pydantic, of either version, that a method's `parameters` are annotated with; `None` if they have none."""
-    annotation = getattr(function, "__annotations__", {}).get("parameters")
-    if isinstance(annotation, str):
-        # Only this annotation must be known: the others may exist for type checkers only.
-        parameters_only = type("_", (), {"__annotations__": {"parameters": annotation}, "__module__": function.__module__})
-        try:
-            annotation = typing.get_type_hints(parameters_only).get("parameters")
-        except (NameError, TypeError, SyntaxError):
-            return None
-    is_model = isinstance(annotation, type) and (hasattr(annotation, "model_fields") or hasattr(annotation, "__fields__"))
-    return annotation if is_model else None
+    found = annotation(function, "parameters")
+    is_model = isinstance(found, type) and (hasattr(found, "model_fields") or hasattr(found, "__fields__"))
+    return found if is_model else None

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow_executor::{
-    BatchMetric, Batching, CallError, Definition, Document, DocumentArray, Emit, Endpoints, Fit,
-    Fork, LoadContext, LoadError, Parameters,
+    BatchMetric, Batching, CallError, ClassSchema, Definition, Document, DocumentArray, Emit,
+    Endpoints, Fit, Fork, LoadContext, LoadError, MethodSchema, Parameters,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::call::Function;
 use super::monitor::ExecutorMonitor;
-use crate::document::{Numbers, PyDocument, map_to_python};
+use crate::document::{Numbers, PyDocument, map_from_python, map_to_python};
 
 /// The executor as its workers have it. All of them share one Python object, which the functions hold.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,9 @@ pub(super) fn definition(executor: &Bound<'_, PyAny>) -> PyResult<Definition<Pyt
         let name: String = method.getattr("name")?.extract()?;
         let function = Function::new(method.getattr("call")?, describe.clone());
         let kind: String = method.getattr("kind")?.extract()?;
-        endpoints = bind(endpoints, &endpoint, &kind, function).named(&name);
+        endpoints = bind(endpoints, &endpoint, &kind, function)
+            .named(&name)
+            .described(schema(&method.getattr("schema")?)?);
         if let Some(batching) = batching(&method)? {
             endpoints = endpoints.batching(&endpoint, batching);
         }
@@ -91,6 +93,25 @@ fn bind(
             },
         ),
     }
+}
+
+/// What the annotations of a method say, as `_schemas.py` reads them.
+fn schema(described: &Bound<'_, PyAny>) -> PyResult<MethodSchema> {
+    Ok(MethodSchema {
+        input: class_schema(&described.getattr("input")?)?,
+        output: class_schema(&described.getattr("output")?)?,
+        parameters: class_schema(&described.getattr("parameters")?)?,
+        is_for_one_document: described.getattr("is_for_one_document")?.extract()?,
+    })
+}
+
+/// The name of a class and its JSON schema, if there is one.
+fn class_schema(class: &Bound<'_, PyAny>) -> PyResult<Option<ClassSchema>> {
+    let Some((name, schema)) = class.extract::<Option<(String, Bound<'_, PyDict>)>>()? else {
+        return Ok(None);
+    };
+    let schema = map_from_python(&schema)?;
+    Ok(Some(ClassSchema { name, schema }))
 }
 
 /// Results, if the method returned any.
