@@ -6,7 +6,7 @@ use std::process::Command;
 
 use flow_tests::{
     DocArrayVersion, Program, TestFlow, flow_command, flow_serve, flow_serve_alone,
-    http_clients_python, last_json, python_script, script, sentence_transformers,
+    http_clients_python, last_json, notebook_python, python_script, script, sentence_transformers,
 };
 use serde_json::{Value, json};
 
@@ -124,6 +124,25 @@ fn langchain_and_llama_index_take_the_encoder() {
         command.env("PYTHONPATH", folder.path());
         assert_eq!(last_json(command), json!("fine"));
     }
+}
+
+/// A kernel of Jupyter, whose cells run inside an event loop.
+#[test]
+fn a_notebook_shows_flows_and_documents_and_posts_to_executors_of_its_own() {
+    let (Some(package), Some(python)) = (flow_serve_alone(), notebook_python()) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(python);
+    command
+        .arg(python_script("notebook.py"))
+        .arg(folder.path())
+        .current_dir(folder.path());
+    command.env("PYTHONPATH", package.path());
+    command.env("FLOW_BIN", flow_command().get_program());
+    command.env("HOME", folder.path());
+    command.env("XDG_STATE_HOME", folder.path().join("state"));
+    assert_eq!(last_json(command), json!("fine"));
 }
 
 #[test]

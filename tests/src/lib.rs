@@ -23,8 +23,8 @@ pub use lines::{Line, Stream};
 pub use metrics::{Numbers, scrape};
 pub use peers::{
     DocArrayVersion, cyclonedx, flow_serve, flow_serve_alone, helm_chart, http_clients,
-    http_clients_python, interpreter, kubectl, kubernetes, last_json, measured, openapi_python,
-    other_pythons, prometheus, python, python_script, registry, run_python, script,
+    http_clients_python, interpreter, kubectl, kubernetes, last_json, measured, notebook_python,
+    openapi_python, other_pythons, prometheus, python, python_script, registry, run_python, script,
     sentence_transformers, skipped, type_checkers, unknown_to_grafana,
 };
 pub use postgres::Postgres;

@@ -122,6 +122,11 @@ pub fn flow_serve_alone() -> Option<TempDir> {
     Some(folder)
 }
 
+/// The Python that runs notebooks. Without it the test is left out, and says so.
+pub fn notebook_python() -> Option<PathBuf> {
+    python_of("notebook")
+}
+
 /// The Python that has mypy and pyright. Without it the test is left out, and says so.
 pub fn type_checkers() -> Option<PathBuf> {
     python_of("types")

@@ -8,6 +8,7 @@
 //! | `.peers/python` | NumPy, and the package `flow_serve` of this tree | tests |
 //! | `.peers/python-oldest`, `.peers/python-newest` | NumPy for Python 3.9 and 3.13, the oldest and the newest that are tested | tests |
 //! | `.peers/types` | mypy, and pyright with Node.js | tests |
+//! | `.peers/notebook` | `ipykernel`, `nbclient` and `nbformat`, which run notebooks | tests |
 //! | `.peers/maturin` | maturin, which makes wheels, and auditwheel, which checks them | `cargo xtask wheel` |
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub`, `tritonclient` and `websockets` | tests |
 //! | `.peers/openapi` | `openapi-spec-validator` and `schemathesis`, for the OpenAPI document | tests |
@@ -64,6 +65,8 @@ pub(crate) enum Group {
     Python,
     /// The type checkers mypy and pyright, 380 MB.
     Types,
+    /// What runs notebooks of Jupyter, 200 MB.
+    Notebook,
     /// Maturin, which builds wheels, and auditwheel, which checks them, 30 MB.
     Maturin,
     /// Clients of the HTTP APIs of OpenAI, Cohere and others, 400 MB.
@@ -94,6 +97,7 @@ const FOR_TESTS: &[Group] = &[
     Group::Clients,
     Group::Python,
     Group::Types,
+    Group::Notebook,
     Group::HttpClients,
     Group::Openapi,
     Group::Kubernetes,
@@ -236,6 +240,7 @@ fn steps(group: Group) -> Vec<Step> {
             Step::VenvOf(&venv::PYTHON_NEWEST, "3.13"),
         ],
         Group::Types => vec![Step::Venv(&venv::TYPES)],
+        Group::Notebook => vec![Step::Venv(&venv::NOTEBOOK)],
         Group::Maturin => vec![Step::Venv(&venv::MATURIN)],
         Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
         Group::Openapi => vec![Step::Venv(&venv::OPENAPI)],

@@ -84,6 +84,15 @@ pub(crate) const HYPOTHESIS_IN_JINA_V1: Venv = Venv {
     proof: "import docarray, hypothesis",
 };
 
+/// What runs notebooks for the package, in a kernel of their own.
+pub(crate) const NOTEBOOK: Venv = Venv {
+    folder: "notebook",
+    marker: READY,
+    pins: "constraints-notebook.txt",
+    packages: &["ipykernel", "nbclient", "nbformat", "numpy"],
+    proof: "import ipykernel, nbclient, nbformat, numpy",
+};
+
 /// What makes wheels of Rust, and what checks them.
 pub(crate) const MATURIN: Venv = Venv {
     folder: "maturin",
@@ -287,6 +296,7 @@ mod tests {
             &PYTHON,
             &PYTHON_OLDEST,
             &TYPES,
+            &NOTEBOOK,
             &HYPOTHESIS_IN_JINA_V1,
             &MATURIN,
             &HTTP_CLIENTS,
