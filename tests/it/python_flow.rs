@@ -94,6 +94,11 @@ fn executors_that_a_script_defines_run_in_their_own_processes() {
 }
 
 #[test]
+fn ten_thousand_posts_and_calls_leave_no_object_and_no_memory_behind() {
+    check("leaks.py");
+}
+
+#[test]
 fn arrays_are_searched_grouped_and_merged() {
     check("arrays.py");
 }
