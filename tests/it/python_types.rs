@@ -136,6 +136,14 @@ fn the_types_of_options_are_those_of_the_schema_of_flow_files() {
 }
 
 #[test]
+fn the_reference_in_the_book_has_every_name_of_the_package() {
+    let Some(python) = flow_serve() else { return };
+    let mut generator = Command::new(python);
+    generator.arg(project().join("reference.py")).arg("--check");
+    finds_nothing(generator);
+}
+
+#[test]
 fn the_stub_says_what_the_native_module_has() {
     let folder = tempfile::tempdir().unwrap();
     let package = flow_serve_alone();

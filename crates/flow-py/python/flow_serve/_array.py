@@ -131,7 +131,10 @@ def batch_ids(self: DocumentArray, batch_size: int, shuffle: bool = False) -> It
 
 
 def split_by_tag(self: DocumentArray, tag: str) -> dict[Any, DocumentArray]:
-    """The documents that have a tag, by its value. ``a__b`` is the value ``b`` in the tag ``a``, and ``None`` if it has none."""
+    """The documents that have a tag, by its value. ``a__b`` is the value ``b`` in the tag ``a``, and ``None`` if it has none.
+
+    Documents without the tag are left out.
+    """
     groups: dict[Any, DocumentArray] = {}
     for document in self:
         if "__" in tag or tag in document.tags:
@@ -141,7 +144,7 @@ def split_by_tag(self: DocumentArray, tag: str) -> dict[Any, DocumentArray]:
 
 
 def sample(self: DocumentArray, k: int, seed: int | None = None) -> DocumentArray:
-    """``k`` documents, chosen at random."""
+    """``k`` documents, chosen at random without repetition; with the same ``seed`` the same ones."""
     from random import Random
 
     return self[Random(seed).sample(range(len(self)), k)]

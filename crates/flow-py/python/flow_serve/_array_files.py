@@ -23,14 +23,22 @@ COMPRESSIONS = ("gzip", "bz2", "lzma")
 
 
 def save_binary(self: DocumentArray, file: File, protocol: str = PROTOCOL, compress: str | None = None) -> None:
-    """Writes the documents to a file. DocArray reads it with ``protocol='protobuf-array'``."""
+    """Writes the documents to a file. DocArray reads it with ``protocol='protobuf-array'``.
+
+    :param file: a path, or a file that is open for bytes
+    :param compress: ``gzip``, ``bz2`` or ``lzma``
+    """
     data, module = self.to_bytes(), _compression(protocol, compress)
     with _opened(file, "wb") as stream:
         stream.write(data if module is None else module.compress(data))
 
 
 def load_binary(file: File | bytes, protocol: str = PROTOCOL, compress: str | None = None) -> DocumentArray:
-    """The documents of a file that :meth:`save_binary` wrote, or DocArray with ``protocol='protobuf-array'``."""
+    """The documents of a file that :meth:`save_binary` wrote, or DocArray with ``protocol='protobuf-array'``.
+
+    :param file: a path, a file that is open for bytes, or the bytes themselves
+    :param compress: how it was compressed: ``gzip``, ``bz2`` or ``lzma``
+    """
     module = _compression(protocol, compress)
     if isinstance(file, bytes):
         data = file
@@ -73,7 +81,13 @@ def from_csv(file: File, field_resolver: dict[str, str] | None = None, encoding:
 def map_(
     self: DocumentArray, func: Callable[[Document], Any], backend: str = "thread", num_worker: int | None = None, pool: Any = None
 ) -> Iterator[Any]:
-    """What a function returns for each document, in order. It is called on several threads, or in several processes."""
+    """What a function returns for each document, in order.
+
+    :param func: the function; in processes, one that can be pickled
+    :param backend: ``thread`` for several threads, ``process`` for several processes
+    :param num_worker: their number; without it, one for each core
+    :param pool: a pool of ``multiprocessing`` to use instead
+    """
     with _pool(backend, num_worker, pool) as workers:
         yield from workers.imap(func, list(self))
 

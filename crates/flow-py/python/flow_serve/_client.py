@@ -138,7 +138,7 @@ class BaseClient(Endpoints):
         raise NotSupportedError("there is no GraphQL; use `post`, or the gateway's HTTP routes")
 
     def endpoints(self) -> list[str]:
-        """The endpoints of the flow."""
+        """The names of the endpoints that the executors of the flow offer, such as ``/encode``."""
         endpoints: list[str] = self._connected().endpoints()
         return endpoints
 
@@ -146,7 +146,20 @@ class BaseClient(Endpoints):
 class Client(BaseClient):
     """A client whose methods block until all replies are there.
 
-    With ``asyncio=True`` the object is an :class:`AsyncClient`. Threads can share a client, and post at the same time.
+    With ``asyncio=True`` the object is an :class:`AsyncClient`. Threads can share a client, and post at the same time. It
+    connects at its first use.
+
+    :param host: name or address of the gateway, or a URL such as ``grpcs://flow.example.com:443``
+    :param port: the gateway's port
+    :param protocol: ``grpc`` only, which every port of a gateway answers
+    :param asyncio: whether posts are asynchronous iterators
+    :param tls: whether the gateway has a certificate; a host that begins with ``grpcs://`` says so too
+    :param prefetch: requests in progress, 64 by default; ``post`` can have its own
+    :param tls_ca: a PEM file with certificates that are trusted instead of those of the system
+    :param tls_certificate: a PEM file with the certificate by which the client proves who it is
+    :param tls_key: a PEM file with its private key
+    :param tls_server_name: the name in the gateway's certificate, if it is not that of the host
+    :param api_key: the API key or the JSON Web Token to send
     """
 
     def __new__(cls, *, asyncio: bool = False, **options: Any) -> Any:
@@ -192,6 +205,9 @@ class Client(BaseClient):
         :param continue_on_error: whether failures are only logged
         :param return_responses: whether responses are returned rather than their documents
         :param max_attempts: number of tries, also of connecting; more than one may run a request twice
+        :param initial_backoff: seconds before the second try
+        :param max_backoff: most seconds between two tries
+        :param backoff_multiplier: by what each wait is longer than the one before
         :param results_in_order: whether documents come back in the order of the inputs
         :param stream: whether all requests share one call of gRPC
         :param prefetch: requests in progress
@@ -200,6 +216,11 @@ class Client(BaseClient):
         :param metadata: further gRPC metadata: a mapping, or pairs
         :param compression: ``"Gzip"`` or ``"Deflate"``
         :return: the documents that came back, or the responses; ``None`` with ``on_done`` or ``on_always``
+        :raises ConnectionError: the flow cannot be reached, or does not answer in time
+        :raises BadServerFlow: the gateway refuses the call
+        :raises BadServer: an executor failed; not with ``continue_on_error`` or ``on_error``
+        :raises BadClientInput: the inputs are no documents, or too large
+        :raises BadClientCallback: a callback failed
         """
         plan = Plan(
             self,
@@ -243,7 +264,17 @@ class Client(BaseClient):
     ) -> Iterator[Any]:
         """Sends one document to an endpoint whose method is a generator, and yields the documents as they are made.
 
-        `options` are `timeout` in seconds, and `metadata`. The flow has exactly one executor.
+        The flow has exactly one executor.
+
+        :param on: the endpoint
+        :param inputs: the document
+        :param parameters: parameters for the executor: a mapping, or an object of pydantic
+        :param return_type: the class of the documents, such as ``MyDoc`` of docarray
+        :param timeout: seconds that the whole stream may take
+        :param metadata: further gRPC metadata: a mapping, or pairs
+        :raises BadClientInput: ``inputs`` is not exactly one document
+        :raises BadServerFlow: the gateway refuses the call, or the method failed
+        :raises ConnectionError: the flow cannot be reached, or does not answer in time
         """
         plan = Plan(self, on, inputs, None, None, None, parameters, target_executor, return_type=return_type, **options)
         try:
@@ -254,13 +285,13 @@ class Client(BaseClient):
             _raise(error)
 
     def is_flow_ready(self, timeout: float | None = None, **options: Any) -> bool:
-        """Whether a request gets through the whole flow."""
+        """Whether an empty request gets through the whole flow, within ``timeout`` seconds. The reason why not is logged."""
         return self._is_flow_ready(timeout, **options)
 
     dry_run = is_flow_ready
 
     def profiling(self, show_table: bool = True) -> dict[str, float]:
-        """How the time of one request divides, in milliseconds."""
+        """How the time of one request divides, in milliseconds, by name. ``show_table`` prints it too."""
         started = time.perf_counter()
         response = self.post("/", _empty_document(), return_responses=True)[0]
         return _profile(response, time.perf_counter() - started, show_table)

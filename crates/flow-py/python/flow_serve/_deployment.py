@@ -37,7 +37,11 @@ OF_GATEWAY = (
 
 
 class Deployment(Runnable):
-    """An executor that is deployed alone, or is to be added to a flow."""
+    """An executor that is deployed alone, behind a gateway, or is to be added to a flow.
+
+    :param uses: what runs: a class of Python, a built-in executor, a path, or an image
+    :param asyncio: whether ``post`` is an asynchronous iterator
+    """
 
     def __init__(
         self, *, uses: Any = None, asyncio: bool = False, include_gateway: bool = True, **options: Unpack[DeploymentOptions]
@@ -69,7 +73,10 @@ class Deployment(Runnable):
 
     @classmethod
     def load_config(cls, source: Any, **options: Any) -> Self:
-        """The deployment in a file: its path, its text, or what it says as a mapping."""
+        """The deployment in a file: its path, its text, or what it says as a mapping.
+
+        :raises BadConfigSource: the file is not there, or is not a deployment
+        """
         file, path = read_config(source, options)
         if file.get("jtype") != "Deployment":
             raise BadConfigSource(f"`{source}` is no deployment; it begins with `jtype: Deployment`")

@@ -42,7 +42,13 @@ def requests(
 def requests(
     func: Any = None, *, on: str | Iterable[str] | None = None, request_schema: Any = None, response_schema: Any = None
 ) -> Any:
-    """Binds a method to an endpoint, or to several. Without `on` it answers every endpoint that has no method."""
+    """Binds a method to an endpoint, or to several. Without `on` it answers every endpoint that has no method.
+
+    :param on: the endpoint, such as ``/encode``, or a list of endpoints
+    :param request_schema: the class of the documents that the method takes, such as ``DocList[Text]`` of docarray; without
+        it, the annotation of ``docs``
+    :param response_schema: the class of the documents that it makes; without it, the annotation of what it returns
+    """
 
     def bind(method: Any) -> Any:
         endpoints = [on or DEFAULT] if on is None or isinstance(on, str) else list(on)
@@ -81,7 +87,15 @@ def dynamic_batching(
     use_custom_metric: bool = False,
     use_dynamic_batching: bool = True,
 ) -> Any:
-    """Lets requests share calls of a method: up to `preferred_batch_size` documents, after `timeout` milliseconds at most."""
+    """Lets requests share calls of a method. The documents of each request come back with its own reply.
+
+    :param preferred_batch_size: documents of a call; 4 by default
+    :param timeout: milliseconds that the first document waits for others at most
+    :param flush_all: whether a call gets all documents that wait, even if there are more than ``preferred_batch_size``
+    :param custom_metric: a function that gives the weight of a document, such as the length of its text
+    :param use_custom_metric: whether ``preferred_batch_size`` is a sum of these weights rather than a number of documents
+    :param use_dynamic_batching: whether requests share calls at all
+    """
     options = {
         "preferred_batch_size": preferred_batch_size,
         "timeout": timeout,
@@ -99,7 +113,11 @@ def dynamic_batching(
 
 
 def monitor(*, name: str | None = None, documentation: str | None = None) -> Callable[[Function], Function]:
-    """Measures the time of a method that is bound to no endpoint, as the metric `jina_<name>`."""
+    """Measures the time of a method that is bound to no endpoint, as the metric `jina_<name>`.
+
+    :param name: the name of the metric; without it, that of the method with ``_seconds``
+    :param documentation: what the metric is, for its readers
+    """
 
     def measure(method: Any) -> Any:
         title = name or f"{method.__name__}_seconds"
@@ -141,7 +159,11 @@ def _measuring(method: Any, timer: Callable[[Executor], contextlib.AbstractConte
 
 
 class Executor:
-    """The base class of executors. Methods decorated with `@requests` answer requests."""
+    """The base class of executors. Methods decorated with `@requests` answer requests.
+
+    A class with an ``__init__`` of its own takes its options there, and passes ``**kwargs`` to that of this class. Objects
+    have ``metas``, ``requests``, ``runtime_args``, ``dynamic_batching``, ``logger``, ``tracer`` and ``meter``.
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -189,7 +211,10 @@ class Executor:
         return folder
 
     def monitor(self, name: str | None = None, documentation: str | None = None) -> contextlib.AbstractContextManager[Any]:
-        """Measures the time of a block, as the metric `jina_<name>`: `with self.monitor("name", "what it is"):`."""
+        """Measures the time of a block, in seconds, as the metric `jina_<name>`: `with self.monitor("name", "what it is"):`.
+
+        Without `monitoring` in the flow file, it does nothing.
+        """
         timers = getattr(self.runtime_args, "_monitor", None)
         if timers is None:
             return contextlib.nullcontext()
@@ -207,7 +232,13 @@ class Executor:
         runtime_args: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Any:
-        """An executor as an object in this process: of a `config.yml`, or of a Python file with one class."""
+        """An executor as an object in this process, for tests for example.
+
+        :param source: the path of a ``config.yml``, or of a Python file with one class of executors
+        :param uses_with: options of ``__init__``, which win over those of the file; the other ``uses_…`` are those of a flow file
+        :param runtime_args: what ``self.runtime_args`` is to have
+        :raises BadConfigSource: there is no such file
+        """
         from ._load import load
 
         return load(cls, source, uses_with, uses_metas, uses_requests, uses_dynamic_batching, runtime_args, options)

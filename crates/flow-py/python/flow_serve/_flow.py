@@ -41,7 +41,12 @@ class Flow(Runnable):
         self._source: Path | None = None
 
     def add(self, deployment: Any = None, *, uses: Any = None, **options: Unpack[ExecutorOptions]) -> Self:
-        """Adds an executor. It follows the one before it, unless it has ``needs``."""
+        """Adds an executor. It follows the one before it, unless it has ``needs``.
+
+        :param deployment: a :class:`Deployment`, or the name of the executor
+        :param uses: what runs: a class of Python, a built-in executor, a path, or an image
+        :return: the flow itself
+        """
         from flow_serve._deployment import Deployment
 
         entry = given(options)
@@ -58,7 +63,11 @@ class Flow(Runnable):
         return self._append(entry)
 
     def needs(self, needs: Sequence[Any], name: str = "joiner", **options: Any) -> Self:
-        """Adds a node that joins several executors."""
+        """Adds a node that joins several executors: it waits for the documents of all.
+
+        :param needs: the names of the executors, two or more
+        :param name: the name of the node
+        """
         if isinstance(needs, str) or len(needs) <= 1:
             raise FlowTopologyError("a join has several inputs; for one, use `add(needs=…)`")
         return self._append({"method": "needs", "name": name, "needs": names_of(needs), **given(options)})
@@ -112,7 +121,7 @@ class Flow(Runnable):
 
     @property
     def num_deployments(self) -> int:
-        """Number of executors, and while the flow runs, of its gateway."""
+        """Number of executors; while the flow runs, the gateway counts too."""
         return len(self._executors) + (self._running is not None)
 
     @property
@@ -162,7 +171,10 @@ class Flow(Runnable):
 
     @classmethod
     def load_config(cls, source: Any, **options: Any) -> Self:
-        """The flow in a flow file: its path, its text, or what it says as a mapping."""
+        """The flow in a flow file: its path, its text, or what it says as a mapping.
+
+        :raises BadConfigSource: the file is not there, or is not a flow
+        """
         file, path = read_config(source, options)
         if file.get("jtype", "Flow") not in ("Flow", "AsyncFlow"):
             raise BadConfigSource(f"`{source}` is no flow, but `jtype: {file['jtype']}`")

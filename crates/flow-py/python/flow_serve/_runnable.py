@@ -60,7 +60,13 @@ class Runnable(Endpoints):
     # Life
 
     def start(self) -> Self:
-        """Starts the processes, and waits until they serve."""
+        """Starts the processes, and waits until they serve. ``with`` does it, and closes the flow at the end.
+
+        :return: the flow itself
+        :raises RuntimeFailToStart: a process did not start; the message has its log
+        :raises PortAlreadyUsed: another process listens on a port of the flow
+        :raises FlowBuildLevelError: it runs already
+        """
         if self._running is not None:
             raise FlowBuildLevelError("it is running already")
         running = RunningFlow(self._written(), (), self._environment(), quiet=bool(self._gateway_option("quiet")))
@@ -85,7 +91,11 @@ class Runnable(Endpoints):
         self._remove_folder()
 
     def block(self, stop_event: Any = None) -> None:
-        """Waits until Ctrl-C, until `stop_event` is set, or until the processes end."""
+        """Waits until Ctrl-C, until `stop_event` is set, or until the processes end.
+
+        :param stop_event: an event of ``threading`` or ``multiprocessing``
+        :raises FlowBuildLevelError: it does not run
+        """
         running = self._running
         if running is None:
             raise FlowBuildLevelError("it does not run; use `with`, or call `start()` before `block()`")
@@ -198,7 +208,7 @@ class Runnable(Endpoints):
         return_type: Any = None,
         **options: Any,
     ) -> Any:
-        """Sends documents to an endpoint, as :meth:`flow_serve.Client.post` does."""
+        """Sends documents to an endpoint, as :meth:`flow_serve.Client.post` does, with the same options."""
         return self.client.post(
             on,
             inputs,
@@ -248,7 +258,10 @@ class Runnable(Endpoints):
         return True
 
     def check(self) -> None:
-        """Checks the flow without starting anything. The error lists all problems."""
+        """Checks the flow without starting anything.
+
+        :raises RuntimeError: the flow cannot run; the message lists all problems
+        """
         self._output_of("check", self._written())
 
     def plot(
@@ -259,7 +272,12 @@ class Runnable(Endpoints):
         build: bool = True,
         copy_flow: bool = True,
     ) -> Self:
-        """Draws the flow: to a file that ends with ``.svg`` or ``.mmd``, or as Mermaid text on standard output."""
+        """Draws the flow. A notebook shows the picture of a flow without this.
+
+        :param output: a file to write, which ends with ``.svg`` or ``.mmd``; without it, Mermaid text is printed
+        :param inline_display: whether the picture is shown in a notebook instead
+        :return: the flow itself
+        """
         del build, copy_flow
         if vertical_layout:
             raise NotSupportedError("`vertical_layout` is not supported: pictures run from left to right")

@@ -50,6 +50,9 @@ class SentenceEncoder:
     :param truncate_dim: number of leading values of each vector that are kept
     :param similarity_fn_name: what :meth:`similarity` computes: ``cosine``, ``dot``, ``euclidean`` or ``manhattan``
     :param precision: ``f32``, ``bf16``, ``auto``, ``fast``, on the CPU ``int8`` or, on GPUs, ``f16``
+    :param max_seq_length: tokens of a text that are read at most; without it, what the model's files say
+    :param pooling: how the vector of a text is made of those of its tokens: ``mean``, ``cls``, ``max``, ``lasttoken`` and
+        others; without it, what the model's files say
     :param threads: number of threads; without it, one for each core
     """
 
@@ -121,8 +124,14 @@ class SentenceEncoder:
         The vectors do not depend on ``batch_size``. Without ``normalize_embeddings``, the model's files say whether
         vectors have the length 1.
 
-        :return: an array of one dimension for a text, and of two for several texts; with ``convert_to_tensor`` a tensor
-            of PyTorch, and without ``convert_to_numpy`` a list of arrays
+        :param prompt_name: the name of the prompt that is put before the texts, one of ``prompts``
+        :param prompt: the prompt itself
+        :param batch_size: texts that are computed at a time; memory grows with it
+        :param show_progress_bar: whether to draw a progress bar
+        :param convert_to_tensor: whether to return a tensor of PyTorch
+        :param normalize_embeddings: whether vectors have the length 1
+        :return: an array of ``float32`` with one dimension for a text, and with two for several texts; with
+            ``convert_to_tensor`` a tensor of PyTorch, and without ``convert_to_numpy`` a list of arrays
         """
         if output_value != "sentence_embedding":
             raise NotSupportedError(f"`output_value={output_value!r}` is not supported: there are vectors of texts only, not of tokens")
@@ -150,7 +159,8 @@ class SentenceEncoder:
         return self._encode_with(("document", "passage", "corpus"), sentences, arguments, options)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.floating[Any]]:
-        """How similar each vector of the first array is to each one of the second: a matrix. Distances are negative."""
+        """How similar each vector of the first array is to each one of the second: a matrix with a row for each of the first.
+        Distances are negative."""
         import numpy as np
 
         first, second = (np.atleast_2d(np.asarray(each, dtype=np.float32)) for each in (embeddings1, embeddings2))

@@ -41,6 +41,7 @@ impl PyDocumentArray {
         Self::from_rust((0..size).map(|_| Document::new()))
     }
 
+    /// The number of documents.
     fn __len__(&self) -> usize {
         self.slots.len()
     }
@@ -49,12 +50,13 @@ impl PyDocumentArray {
         !self.slots.is_empty()
     }
 
+    /// The documents, one after another. They are the documents themselves and no copies.
     fn __iter__(slf: &Bound<'_, Self>) -> DocumentIterator {
         DocumentIterator::new(slf)
     }
 
     /// A document by its position or id; an array by a slice, a list of positions or ids, a mask or an access path such
-    /// as `@c`; with a second index, an attribute of each.
+    /// as `@c`; with a second index, an attribute of each. Raises `IndexError` or `KeyError` if there is no such document.
     fn __getitem__<'py>(
         slf: &Bound<'py, Self>,
         index: &Bound<'py, PyAny>,
@@ -111,7 +113,7 @@ impl PyDocumentArray {
         Self::insert_at(slf, at, document)
     }
 
-    /// Removes a document by its position and returns it.
+    /// Removes a document by its position and returns it. Raises `IndexError` if there is none.
     #[pyo3(signature = (index = -1), text_signature = "($self, index=-1)")]
     fn pop<'py>(slf: &Bound<'py, Self>, index: isize) -> PyResult<Bound<'py, PyDocument>> {
         let at = Self::index(slf, index)?;
@@ -120,7 +122,7 @@ impl PyDocumentArray {
         Ok(document)
     }
 
-    /// Removes a document.
+    /// Removes the document with the id of this one. Raises `ValueError` if there is none.
     fn remove(slf: &Bound<'_, Self>, document: &Bound<'_, PyDocument>) -> PyResult<()> {
         let id = document.borrow().id_of();
         let at = Self::position(slf, &id)
@@ -129,10 +131,12 @@ impl PyDocumentArray {
         Ok(())
     }
 
+    /// Removes all documents.
     fn clear(&mut self) {
         self.slots.clear();
     }
 
+    /// Turns the order of the documents around.
     fn reverse(&mut self) {
         self.slots.reverse();
     }
@@ -217,7 +221,8 @@ impl PyDocumentArray {
         Ok(())
     }
 
-    /// The embeddings as the rows of an array; a list if their shapes differ, `None` if there are no documents.
+    /// The embeddings as the rows of an array, of the shape `(documents, values)` for vectors; a list if their shapes differ,
+    /// `None` if there are no documents. Setting them takes a row for each document.
     #[getter]
     fn embeddings<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::arrays(slf, ArrayField::Embedding)
@@ -228,7 +233,7 @@ impl PyDocumentArray {
         Self::set_arrays(slf, ArrayField::Embedding, value)
     }
 
-    /// The tensors, in the form of `embeddings`.
+    /// The tensors as one array, of the shape `(documents, …)`, like `embeddings`.
     #[getter]
     fn tensors<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::arrays(slf, ArrayField::Tensor)
@@ -239,7 +244,7 @@ impl PyDocumentArray {
         Self::set_arrays(slf, ArrayField::Tensor, value)
     }
 
-    /// What each document contains.
+    /// The texts, the bytes or the tensors, whichever the documents have.
     #[getter]
     fn contents<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match Self::content_type(slf)? {
@@ -310,7 +315,7 @@ impl PyDocumentArray {
         Ok(PyBytes::new(slf.py(), &documents.encode_alone()))
     }
 
-    /// The documents of a protobuf message.
+    /// The documents of a protobuf message, of either version of DocArray. Raises `ValueError` if the bytes are none.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
         let documents = DocumentArray::decode_alone(&Bytes::copy_from_slice(data));
@@ -335,7 +340,7 @@ impl PyDocumentArray {
         Ok(json.to_string())
     }
 
-    /// The documents of a JSON list.
+    /// The documents of a JSON list as `to_json` makes it. Raises `ValueError` if the text is none.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let values: Vec<serde_json::Value> = serde_json::from_str(text)

@@ -47,6 +47,7 @@ impl PyDocument {
         fields.map_or(Ok(()), |fields| Self::set_all(slf, fields))
     }
 
+    /// The id, a text: 32 hexadecimal digits unless it was set.
     #[getter]
     fn id(&self) -> String {
         self.inner.id()
@@ -57,6 +58,7 @@ impl PyDocument {
         self.inner.set_id(id.unwrap_or_default());
     }
 
+    /// The text; empty if the content is none. Setting it removes `blob` and `tensor`.
     #[getter]
     fn text(&self) -> String {
         self.text_of()
@@ -74,6 +76,7 @@ impl PyDocument {
         }
     }
 
+    /// The bytes; empty if the content is none. Setting them removes `text` and `tensor`.
     #[getter]
     fn blob<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let blob = match self.held.tensor {
@@ -95,6 +98,8 @@ impl PyDocument {
         }
     }
 
+    /// An array of NumPy of any shape; `None` if the content is none. Setting it, to whatever NumPy makes an array of, removes
+    /// `text` and `blob`. An array that arrived is read-only, and where its numbers are aligned a view of the message.
     #[getter]
     fn tensor<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::array(slf, ArrayField::Tensor)
@@ -105,6 +110,8 @@ impl PyDocument {
         slf.borrow_mut().set_array(ArrayField::Tensor, value);
     }
 
+    /// The vector that stands for the document: an array of NumPy, or `None`. An array that arrived is read-only, and where its
+    /// numbers are aligned a view of the message; a copy of it (`.copy()`) can be changed.
     #[getter]
     fn embedding<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::array(slf, ArrayField::Embedding)
@@ -150,6 +157,7 @@ impl PyDocument {
         Ok(())
     }
 
+    /// Where the content is: a URL or a path. Nothing reads it but the methods `load_uri_to_…`.
     #[getter]
     fn uri(&self) -> String {
         self.inner.string("uri").unwrap_or_default()
@@ -160,6 +168,7 @@ impl PyDocument {
         self.set_string("uri", text)
     }
 
+    /// The type of the content, such as `image/png`.
     #[getter]
     fn mime_type(&self) -> String {
         self.inner.string("mime_type").unwrap_or_default()
@@ -170,6 +179,7 @@ impl PyDocument {
         self.set_string("mime_type", text)
     }
 
+    /// The kind of the content, such as `text` or `image`, for executors that tell kinds apart.
     #[getter]
     fn modality(&self) -> String {
         self.inner.string("modality").unwrap_or_default()
@@ -180,6 +190,7 @@ impl PyDocument {
         self.set_string("modality", text)
     }
 
+    /// The id of the document that this one is a chunk of; empty if it is none.
     #[getter]
     fn parent_id(&self) -> String {
         self.inner.parent_id()
@@ -190,6 +201,7 @@ impl PyDocument {
         self.set_string("parent_id", text)
     }
 
+    /// How deep it is nested in chunks: 0 for a document, 1 for its chunks.
     #[getter]
     fn granularity(&self) -> u32 {
         self.inner.granularity()
@@ -200,6 +212,7 @@ impl PyDocument {
         self.inner.set_granularity(depth.unwrap_or_default());
     }
 
+    /// How deep it is nested in matches: 0 for a document, 1 for its matches.
     #[getter]
     fn adjacency(&self) -> u32 {
         self.inner.adjacency()
@@ -210,6 +223,7 @@ impl PyDocument {
         self.inner.set_adjacency(steps.unwrap_or_default());
     }
 
+    /// A weight of your own; 0 at first. 32 bits are sent.
     #[getter]
     fn weight(&self) -> f64 {
         self.number("weight")
@@ -220,6 +234,7 @@ impl PyDocument {
         self.set_json("weight", &value.unwrap_or_default().into())
     }
 
+    /// The position in the parent document, in units of your own, such as characters; 0 at first. 32 bits are sent.
     #[getter]
     fn offset(&self) -> f64 {
         self.number("offset")
@@ -230,6 +245,7 @@ impl PyDocument {
         self.set_json("offset", &value.unwrap_or_default().into())
     }
 
+    /// Where in the parent document it is, such as the first and the last character, or a box: a list of floats.
     #[getter]
     fn location(&self) -> Vec<f32> {
         self.inner.location()
@@ -240,7 +256,8 @@ impl PyDocument {
         self.set_json("location", &value.unwrap_or_default().into())
     }
 
-    /// The tags, which can be changed in place.
+    /// Values of your own by name, which can be changed in place: numbers, texts, truth values, `None`, and lists and
+    /// dictionaries of them. Numbers of a document that arrived are floats.
     #[getter]
     fn tags<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.tags_of(py)
@@ -278,7 +295,7 @@ impl PyDocument {
         self.set_scores_of(py, Scores::Evaluations, value)
     }
 
-    /// The parts of the document.
+    /// The parts of the document, such as the sentences of a text.
     #[getter]
     fn chunks<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDocumentArray>> {
         Self::nested(slf, Nested::Chunks)
@@ -289,7 +306,7 @@ impl PyDocument {
         Self::set_nested(slf, Nested::Chunks, value)
     }
 
-    /// What was found for the document.
+    /// The documents that were found for it, the best first.
     #[getter]
     fn matches<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDocumentArray>> {
         Self::nested(slf, Nested::Matches)
@@ -334,7 +351,7 @@ impl PyDocument {
         Ok(PyBytes::new(slf.py(), &encoded))
     }
 
-    /// A document of a protobuf message.
+    /// A document of a protobuf message, of either version of DocArray. Raises `ValueError` if the bytes are none.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
         let version = DocArrayVersion::of(data).unwrap_or_default();
@@ -348,7 +365,7 @@ impl PyDocument {
         value_to_python(slf.py(), &json, Numbers::AsWritten)
     }
 
-    /// A document of a dictionary as `to_dict` makes it.
+    /// A document of a dictionary as `to_dict` makes it. Raises `ValueError` if an attribute has a value of another kind.
     #[staticmethod]
     fn from_dict(fields: &Bound<'_, PyAny>) -> PyResult<Self> {
         let value = value_from_python(fields)?;
@@ -361,7 +378,7 @@ impl PyDocument {
         Ok(json.to_string())
     }
 
-    /// A document of JSON.
+    /// A document of JSON as `to_json` makes it. Raises `ValueError` if the text is none.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let value: Value = serde_json::from_str(text)

@@ -11,9 +11,13 @@ use super::values::{Numbers, map_from_python, value_to_python};
 #[pyclass(module = "flow_serve", get_all, set_all, eq)]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct NamedScore {
+    /// The score itself.
     value: f64,
+    /// The name of the metric, or of what computed the score.
     op_name: String,
+    /// A text for readers.
     description: String,
+    /// The id of the document that the score refers to.
     ref_id: String,
 }
 
