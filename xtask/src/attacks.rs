@@ -47,6 +47,14 @@ const BEFORE: &[(&str, &str)] = &[
         "70 KB: all 50 requests of others fail",
     ),
     (
+        "begun_calls_take_no_more_memory_than_the_gateway_says",
+        "240 MiB: 1.1 GiB of a limit of 256 MiB",
+    ),
+    (
+        "attacks_at_the_same_time_take_no_more_memory_than_the_gateway_says",
+        "323 to 519 MiB of a limit of 256 MiB",
+    ),
+    (
         "calls_that_are_given_up_fail_no_others",
         "50–330 of 4,000–7,000 requests of others fail",
     ),
