@@ -120,7 +120,7 @@ impl Peers {
 }
 
 /// Writes the texts of a corpus, and returns where they are.
-fn texts(report: &Report, corpus: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn texts(report: &Report, corpus: &str) -> anyhow::Result<PathBuf> {
     let path = report.scratch(&format!("{corpus}.jsonl"));
     write_texts(corpus, &path)?;
     Ok(path)
@@ -132,7 +132,7 @@ fn write_texts(corpus: &str, path: &Path) -> anyhow::Result<()> {
     Ok(std::fs::write(path, some.join("\n") + "\n")?)
 }
 
-fn flow(texts: &Path, options: &[&str]) -> anyhow::Result<Value> {
+pub(super) fn flow(texts: &Path, options: &[&str]) -> anyhow::Result<Value> {
     let mut command = ours::program("flow");
     command
         .args(["bench", "encoder", "--rounds", "1", "--compare", "16"])
@@ -157,7 +157,7 @@ fn run(python: &Path, script: &str, files: &[&Path]) -> anyhow::Result<Vec<(Stri
     lines.map(line).collect()
 }
 
-fn rate(line: &Value) -> anyhow::Result<f64> {
+pub(super) fn rate(line: &Value) -> anyhow::Result<f64> {
     line["texts_per_s"].as_f64().context("no `texts_per_s`")
 }
 

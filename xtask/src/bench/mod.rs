@@ -25,6 +25,8 @@ mod process;
 mod products;
 mod proxies;
 mod python;
+mod python_encoder;
+mod python_start;
 mod python_tutorial;
 mod report;
 mod request;
@@ -91,6 +93,10 @@ enum Subject {
     Memory,
     /// Unary calls through a gateway to a no-op Python executor.
     Python,
+    /// Texts per second of the Python package's encoder, compared with the engine, and growth of its process.
+    PythonEncoder,
+    /// Time of importing the Python package, and until a Python executor is ready.
+    PythonStart,
     /// The tutorial's 10,000 documents through a Python executor with sentence-transformers.
     PythonTutorial,
     /// Time from `flow up` until the flow is ready.
@@ -121,6 +127,8 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Cache, cache::measure),
     (Subject::Memory, memory::measure),
     (Subject::Python, python::measure),
+    (Subject::PythonEncoder, python_encoder::measure),
+    (Subject::PythonStart, python_start::measure),
     (Subject::PythonTutorial, python_tutorial::measure),
     (Subject::Start, start::measure),
     (Subject::Chaos, chaos::measure),

@@ -1,0 +1,78 @@
+//! Benchmark: the encoder of the Python package beside the same engine without Python, and whether its process grows.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::bench::encoder::{flow, rate, texts};
+use crate::bench::ours;
+use crate::bench::participants::{Bench, System};
+use crate::bench::report::{Report, Table};
+use crate::statistics::median;
+use crate::{setup, shell};
+
+const ENGINE: &str = "engine";
+const PYTHON: &str = "from Python";
+
+const CORPORA: [&str; 2] = ["tutorial", "mixed"];
+const PRECISIONS: [&str; 3] = ["f32", "bf16", "int8"];
+
+/// What the rate from Python may lack, as a share of the engine's.
+const BAR: f64 = 0.02;
+
+/// Texts that are encoded to see whether the process grows.
+const MANY: usize = 200_000;
+
+/// The script that encodes from Python.
+const SCRIPT: &str = "tests/load/encode_python.py";
+
+pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
+    if !bench.has(System::Flow) {
+        return Ok(());
+    }
+    let python = setup::install_release_package()?;
+    let mut table = Table::new([ENGINE, PYTHON], "texts/s");
+    for corpus in CORPORA {
+        let texts = texts(report, corpus)?;
+        for precision in PRECISIONS {
+            let row = format!("{corpus}, {precision}");
+            for round in 0..bench.rounds {
+                let engine = rate(&flow(&texts, &["--precision", precision])?)?;
+                let from_python = run(&python, &texts, precision, None)?;
+                eprintln!("{row} · round {round}: {engine:.0} and {from_python:.0} texts/s");
+                table.add(&row, ENGINE, engine);
+                table.add(&row, PYTHON, from_python);
+            }
+        }
+    }
+    let grown = run(&python, &texts(report, CORPORA[0])?, "int8", Some(MANY))?;
+    report.write("python-encoder", &table, &verdict(&table, grown))
+}
+
+/// The number that the script prints last.
+fn run(python: &Path, texts: &Path, precision: &str, count: Option<usize>) -> anyhow::Result<f64> {
+    let model: PathBuf = setup::folder().join("model");
+    let mut command = Command::new(python);
+    command.arg(ours::root(SCRIPT)).arg(model).arg(texts);
+    command.arg(precision);
+    command.args(count.map(|it| it.to_string()));
+    let output = shell::output(&mut command)?;
+    let last = output.lines().next_back().context("it printed nothing")?;
+    last.parse()
+        .with_context(|| format!("`{last}` is no number"))
+}
+
+fn verdict(table: &Table, grown: f64) -> String {
+    let rows = table.rows().filter_map(|row| {
+        let of = |system| Some(median(table.values(row, system)?));
+        let lacks = 1.0 - of(PYTHON)? / of(ENGINE)?;
+        Some(format!("- {row}: {:+.1} %\n", -100.0 * lacks))
+    });
+    let rows: String = rows.collect();
+    format!(
+        "Rates from Python against those of the engine. The bar: at most {:.0} % less.\n\n{rows}\n\
+         While it encoded {MANY} texts, after the first 10,000, the process grew by {grown:.1} MB.",
+        100.0 * BAR
+    )
+}
