@@ -43,26 +43,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.update {
         return update(&args.from);
     }
-    if !args.offline && fetch() {
-        return check(&root().join("deny.toml"), None);
+    if !args.offline {
+        match fetch() {
+            Ok(()) => return check(&root().join("deny.toml"), None),
+            Err(error) => eprintln!("RustSec's database could not be fetched: {error:#}"),
+        }
     }
     let database = unpack()?;
-    let age = shell::output(git(&database).args(["log", "-1", "--format=%cs, %cr"]))?;
-    let reason = match args.offline {
-        true => "was not to be fetched",
-        false => "could not be fetched",
-    };
-    let age = age.trim();
-    eprintln!("RustSec's database {reason}; its copy in the repository is of {age}");
+    let date = shell::output(git(&database).args(["log", "-1", "--format=%cs, %cr"]))?;
+    eprintln!(
+        "SKIPPED newer advisories: the copy in the repository is used, which is of {}",
+        date.trim()
+    );
     check(&offline_config()?, Some(&database))
 }
 
-/// Fetches the newest database. Whether that worked in time.
-fn fetch() -> bool {
+/// Fetches the newest database.
+fn fetch() -> anyhow::Result<()> {
     let mut command = Command::new("timeout");
     command.arg(FETCH_MAX.as_secs().to_string());
     command.args(["cargo", "deny", "fetch", "db"]);
-    shell::output(command.current_dir(root())).is_ok()
+    shell::output(command.current_dir(root())).map(drop)
 }
 
 /// Fails for what the configuration forbids, and lists what nobody maintains, however deep it is in a dependency. Git takes the
@@ -71,7 +72,12 @@ fn check(config: &Path, database: Option<&Path>) -> anyhow::Result<()> {
     let deny = |config: &Path, options: &[&str]| {
         let mut command = shell::cargo();
         command.args(["deny", "--config"]).arg(config);
-        command.arg("check").args(options).arg("advisories");
+        command.arg("check").args(options);
+        if database.is_none() {
+            // It has been fetched.
+            command.arg("--disable-fetch");
+        }
+        command.arg("advisories");
         if let Some(database) = database {
             command.env("GIT_CONFIG_COUNT", "1");
             command.env(
@@ -137,7 +143,13 @@ fn unpack() -> anyhow::Result<PathBuf> {
     let mut commit = git(&database);
     commit.env("GIT_COMMITTER_DATE", &date);
     commit.env("GIT_AUTHOR_DATE", &date);
-    for setting in ["user.name=RustSec", "user.email=", "commit.gpgsign=false"] {
+    // The settings and hooks of the user do not count.
+    commit.env("GIT_CONFIG_GLOBAL", "/dev/null");
+    for setting in [
+        "user.name=RustSec",
+        "user.email=",
+        "core.hooksPath=/dev/null",
+    ] {
         commit.args(["-c", setting]);
     }
     shell::output(commit.args(["commit", "--quiet", "--message", "The advisories"]))?;
@@ -155,10 +167,7 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
 /// Replaces the copy by the newest state of the database.
 fn update(from: &str) -> anyhow::Result<()> {
     let upstream = folder().join("upstream");
-    if upstream.exists() {
-        fs::remove_dir_all(&upstream)
-            .with_context(|| format!("cannot remove `{}`", upstream.display()))?;
-    }
+    remove(&upstream)?;
     let mut clone = Command::new("git");
     clone
         .args(["clone", "--quiet", "--depth", "1", from])
@@ -173,11 +182,13 @@ fn update(from: &str) -> anyhow::Result<()> {
             String::from_utf8_lossy(&archive.stderr)
         );
     }
-    let copy = copy();
-    let file = File::create(&copy).with_context(|| format!("cannot write `{}`", copy.display()))?;
+    // Replaced as a whole, when it is complete.
+    let new = folder().join("new.tar.gz");
+    let file = File::create(&new).with_context(|| format!("cannot write `{}`", new.display()))?;
     let mut file = GzEncoder::new(file, Compression::best());
     std::io::copy(&mut archive.stdout.as_slice(), &mut file)?;
     file.finish()?;
+    fs::copy(&new, copy()).with_context(|| format!("cannot write `{}`", copy().display()))?;
     Ok(())
 }
 

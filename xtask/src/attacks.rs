@@ -47,11 +47,11 @@ const BEFORE: &[(&str, &str)] = &[
         "70 KB: all 50 requests of others fail",
     ),
     (
-        "begun_calls_take_no_more_memory_than_the_gateway_says",
-        "240 MiB: 1.1 GiB of a limit of 256 MiB",
+        "begun_calls_stay_near_the_memory_that_the_gateway_names",
+        "60 connections: 1.1 GiB of a limit of 256 MiB",
     ),
     (
-        "attacks_at_the_same_time_take_no_more_memory_than_the_gateway_says",
+        "attacks_at_the_same_time_stay_near_the_memory_that_the_gateway_names",
         "323 to 519 MiB of a limit of 256 MiB",
     ),
     (

@@ -124,7 +124,7 @@ fn ping(port: u16) -> Result<ExitCode, ExitError> {
 /// Logs the limit: at INFO if the executor was started alone, at DEBUG under `flow up`.
 fn log_memory(max: usize, has_launcher: bool) {
     let text = format!(
-        "at most {} MiB of requests wait or run (`--request-memory`)",
+        "requests take at most {} MiB (`--request-memory`)",
         max >> 20
     );
     match has_launcher {

@@ -168,14 +168,14 @@ async fn end_export(exporting: Option<Exporting>) {
     drop(ended.await);
 }
 
-/// The server, with a limit on the bytes of requests: half of the memory for them. The other half is for what
-/// [`Admission`](crate::queue::Admission) lets in, which is decoded.
+/// The server, with a limit on the bytes of requests from the first one to the reply: half of the memory for them. The other
+/// half is for what [`Admission`](crate::queue::Admission) lets in, which is decoded.
 fn with_budget<L: Accept, S: HttpService>(
     server: Server<L, S>,
     max: Option<usize>,
 ) -> Server<L, S> {
     match max {
-        Some(max) => server.with_budget(ByteBudget::of_memory(max / 2)),
+        Some(max) => server.with_budget(ByteBudget::for_gateways(max / 2)),
         None => server,
     }
 }

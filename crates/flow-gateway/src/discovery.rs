@@ -196,26 +196,32 @@ fn combined<N: Deref<Target = EndpointsProto>>(nodes: &[N]) -> EndpointsProto {
 }
 
 /// Gives an endpoint that several nodes work on the class of the documents that the first of them takes, and of those that
-/// the last one makes. The class of any document says less than another class, and is replaced by it.
+/// the last one makes. The class of any document says less than another class, and is replaced by it. A class whose
+/// documents may have one format only comes before others, because it tells clients which format that is.
 fn combine_classes(schemas: &mut Struct, endpoint: &str, of_node: &Value) {
     let known = schemas.fields.get_mut(endpoint);
     let known = known.and_then(|it| it.kind.as_mut());
-    match (known, &of_node.kind) {
-        (Some(Kind::StructValue(known)), Some(Kind::StructValue(of_node)))
-            if !is_any_document(known, "input") =>
-        {
-            if is_any_document(of_node, "input") {
-                return;
-            }
-            let last = of_node.fields.get("output");
-            if let Some(last) = last.filter(|_| !is_any_document(of_node, "output")) {
-                known.fields.insert("output".to_owned(), last.clone());
-            }
-            if !of_node.fields.contains_key(discovery::ANY_FORMAT) {
-                known.fields.remove(discovery::ANY_FORMAT);
+    let (Some(Kind::StructValue(known)), Some(Kind::StructValue(of_node))) = (known, &of_node.kind)
+    else {
+        schemas.fields.insert(endpoint.to_owned(), of_node.clone());
+        return;
+    };
+    let output = of_node.fields.get("output");
+    if let Some(output) = output.filter(|_| !is_any_document(of_node, "output")) {
+        known.fields.insert("output".to_owned(), output.clone());
+    }
+    if is_any_document(of_node, "input") {
+        return;
+    }
+    let has_any_format = of_node.fields.contains_key(discovery::ANY_FORMAT);
+    let may_be_any = known.fields.contains_key(discovery::ANY_FORMAT);
+    if is_any_document(known, "input") || (may_be_any && !has_any_format) {
+        for field in ["input", discovery::ANY_FORMAT] {
+            match of_node.fields.get(field) {
+                Some(said) => drop(known.fields.insert(field.to_owned(), said.clone())),
+                None => drop(known.fields.remove(field)),
             }
         }
-        _ => drop(schemas.fields.insert(endpoint.to_owned(), of_node.clone())),
     }
 }
 
@@ -373,8 +379,16 @@ mod tests {
         let (first, last) = (|any| classes("A", "B", any), |any| classes("B", "C", any));
         check_classes(&[first(false), last(false)], &classes("A", "C", false));
         check_classes(&[first(true), last(true)], &classes("A", "C", true));
-        check_classes(&[first(true), last(false)], &classes("A", "C", false));
+        check_classes(&[first(true), last(false)], &classes("B", "C", false));
         let unnamed = classes("B", "FlowDoc", true);
         check_classes(&[first(true), unnamed], &first(true));
+        let makes = classes("FlowDoc", "C", false);
+        check_classes(&[first(true), makes], &classes("A", "C", true));
+        let any = || classes("FlowDoc", "FlowDoc", false);
+        check_classes(
+            &[classes("FlowDoc", "B", false), any()],
+            &classes("FlowDoc", "B", false),
+        );
+        check_classes(&[any(), first(true)], &first(true));
     }
 }

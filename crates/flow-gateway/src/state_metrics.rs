@@ -43,7 +43,7 @@ impl GatewayState {
             let help = "Memory that requests and replies of clients take.";
             gauge(values, (name, help), budget.held());
             let name = "flow_request_memory_max_bytes";
-            let help = "Memory that they may take, three quarters of `memory_max`; beyond it, no more is read.";
+            let help = "The limit on that memory: three quarters of `memory_max`.";
             gauge(values, (name, help), budget.max());
         }
         let name = "flow_connections";

@@ -13,10 +13,11 @@ use crate::sync::{Arc, AtomicUsize, Notify, Ordering};
 const CONNECTION_SHARE: usize = 4;
 const STREAM_SHARE: usize = 2;
 
-/// A connection that holds less than this fraction of its part is quiet.
+/// A connection that holds at most this fraction of its part is quiet: the part of one that sends small requests.
 const QUIET_SHARE: usize = 16;
 
-/// Of the memory of a process, this fraction is for what is in flight on its connections.
+/// Of the memory of a process, this fraction is for what is in flight on its connections. With messages a quarter above
+/// their limit, both together take little more than the memory.
 const WINDOWS_SHARE: usize = 4;
 
 /// A limit on bytes. Clones are the same budget.
@@ -30,6 +31,8 @@ struct Budget {
     whole: Option<ByteBudget>,
     waiters: Arc<Waiters>,
     windows: Http2Windows,
+    /// A connection may hold this fraction.
+    connection_share: usize,
 }
 
 /// What waits for room, in a budget or in any of its parts.
@@ -52,22 +55,23 @@ impl ByteBudget {
     #[must_use]
     pub fn of_memory(memory: usize) -> Self {
         let windows = memory / WINDOWS_SHARE;
-        Self::with_windows(memory - windows, windows)
+        Self::with_windows(memory - windows, windows, CONNECTION_SHARE)
     }
 
     /// A budget of this many bytes, and a third of that for the windows of HTTP/2.
     #[must_use]
     pub fn new(max: usize) -> Self {
-        Self::with_windows(max, max / (WINDOWS_SHARE - 1))
+        Self::with_windows(max, max / (WINDOWS_SHARE - 1), CONNECTION_SHARE)
     }
 
-    fn with_windows(max: usize, windows: usize) -> Self {
+    fn with_windows(max: usize, windows: usize, connection_share: usize) -> Self {
         Self(Arc::new(Budget {
             max,
             held: AtomicUsize::new(0),
             whole: None,
             waiters: Arc::default(),
             windows: Http2Windows::new(windows),
+            connection_share,
         }))
     }
 
@@ -79,7 +83,15 @@ impl ByteBudget {
     /// The part of a connection.
     #[must_use]
     pub fn for_connection(&self) -> Self {
-        self.part(CONNECTION_SHARE)
+        self.part(self.0.connection_share)
+    }
+
+    /// The budget of a process whose clients are gateways, each with one connection for the requests of all its clients: a
+    /// connection may hold all of it.
+    #[must_use]
+    pub fn for_gateways(memory: usize) -> Self {
+        let windows = memory / WINDOWS_SHARE;
+        Self::with_windows(memory - windows, windows, 1)
     }
 
     /// The part of a stream.
@@ -95,6 +107,7 @@ impl ByteBudget {
             whole: Some(self.clone()),
             waiters: self.0.waiters.clone(),
             windows: self.0.windows.clone(),
+            connection_share: self.0.connection_share,
         }))
     }
 
@@ -132,11 +145,22 @@ impl ByteBudget {
         self.held() < self.0.max && (around.has_room() || (is_quiet && self.may_grow()))
     }
 
-    /// Whether a message that has begun may grow: up to a quarter above the limit of the process.
+    /// Whether a message that has begun may grow: up to the limit of the process, and a quarter above it as long as its
+    /// connection keeps to its own part. So no connection alone takes the last quarter.
     #[must_use]
     pub fn may_grow(&self) -> bool {
-        let whole = self.chain().last().unwrap_or(self);
-        whole.held() < whole.0.max.saturating_add(whole.0.max / 4)
+        let mut connection = self;
+        while let Some(around) = connection
+            .0
+            .whole
+            .as_ref()
+            .filter(|it| it.0.whole.is_some())
+        {
+            connection = around;
+        }
+        let whole = connection.0.whole.as_ref().unwrap_or(self);
+        let (held, max) = (whole.held(), whole.0.max);
+        held < max || (held < max.saturating_add(max / 4) && connection.held() <= connection.0.max)
     }
 
     /// Waits until there is room.
@@ -250,13 +274,17 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_has_begun_may_grow_beyond_the_limit_by_a_quarter() {
+    fn a_message_grows_a_quarter_above_the_limit_if_its_connection_keeps_to_its_part() {
         let whole = ByteBudget::new(80);
-        let connection = whole.for_connection();
-        let mut held = connection.hold(99);
-        assert!(connection.may_grow());
-        held.set(100);
-        assert!(!connection.may_grow());
+        let (connection, other) = (whole.for_connection(), whole.for_connection());
+        let mut held = connection.hold(79);
+        assert!(connection.may_grow() && connection.for_stream().may_grow());
+        held.set(80);
+        assert!(!connection.may_grow() && !connection.for_stream().may_grow());
+        let _own = other.hold(19);
+        assert!(other.may_grow() && other.for_stream().may_grow());
+        let _more = other.hold(1);
+        assert!(!other.may_grow());
     }
 
     #[test]

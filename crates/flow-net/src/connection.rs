@@ -316,9 +316,9 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
         ready!(self.open.partial.poll_room(context))?;
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let bytes = buffer.filled().len() - before;
+        let bytes = &buffer.filled()[before..];
         self.open.received(bytes);
-        if bytes > 0 && !self.activity.has_begun() {
+        if !bytes.is_empty() && !self.activity.has_begun() {
             self.activity.0.get_or_init(|| self.connections.0.token());
         }
         read

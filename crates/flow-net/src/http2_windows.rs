@@ -5,7 +5,7 @@
 
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
-/// A connection gets this fraction of what is left.
+/// A connection gets an eighth of what is left, so that some dozens get enough for large messages.
 const SHARE: usize = 8;
 
 /// The window that HTTP/2 gives to each connection, whatever is left.
@@ -29,7 +29,7 @@ impl Http2Windows {
         Self(Arc::new(AtomicUsize::new(max)))
     }
 
-    /// A window of at most this many bytes.
+    /// A window of at most this many bytes, and of at least [`MIN`] if that is not more.
     pub(crate) fn open(&self, max: u32) -> Http2Window {
         let share = |left: usize| u32::try_from(left / SHARE).unwrap_or(u32::MAX);
         let of = |left: usize| max.min(share(left).max(MIN));

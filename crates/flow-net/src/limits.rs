@@ -22,6 +22,12 @@ pub(crate) const CONNECTION_WINDOW: u32 = 16 << 20;
 /// Largest HTTP/2 frame: large enough that vectors need few frames, small enough to interleave requests.
 pub(crate) const FRAME_LEN_MAX: u32 = 256 << 10;
 
+/// HTTP/2 allows no smaller limit on frames.
+const FRAME_LEN_MIN: u32 = 16 << 10;
+
+/// Bytes of HTTP/1 that are read before they are taken: those of a head, and a part of a body.
+const HTTP1_BUFFER: usize = 64 << 10;
+
 /// Requests of one connection in progress; the client delays further ones.
 const CONNECTION_STREAMS_MAX: u32 = 4096;
 
@@ -127,11 +133,14 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// The same limits for a connection that may have fewer bytes in flight.
+    /// The same limits for a connection that may have fewer bytes in flight. A frame of which a part has arrived is not longer
+    /// than that either.
     pub(crate) fn with_window(self, connection_window: u32) -> Self {
+        let frame_len_max = connection_window.max(FRAME_LEN_MIN);
         Self {
             stream_window: self.stream_window.min(connection_window),
             connection_window,
+            frame_len_max: self.frame_len_max.min(frame_len_max),
             ..self
         }
     }
@@ -143,6 +152,7 @@ impl ConnectionLimits {
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_READ_MAX)
+            .max_buf_size(HTTP1_BUFFER)
             .keep_alive(self.http1_keep_alive);
         builder
             .http2()

@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,9 @@ use crate::read_turn::ReadTurn;
 
 /// Bytes after which the protocol of a connection is known: HTTP/2's preface.
 const PREFACE_LEN: usize = 24;
+
+/// The first bytes of HTTP/2, which no method of HTTP/1 has.
+const HTTP2_BEGINS: &[u8] = b"PRI ";
 
 /// When room is made, at most this fraction of the connections is closed at once.
 const ROOM_SHARE: usize = 4;
@@ -48,8 +51,8 @@ pub(crate) struct OpenConnection {
     last_used: AtomicU64,
     /// Bytes of its requests and replies.
     pub(crate) budget: Option<ByteBudget>,
-    /// What it may have in flight over HTTP/2; `None` for as much as the limits say.
-    window: Option<Http2Window>,
+    /// What it may have in flight over HTTP/2; `None` for as much as the limits say, or if it speaks another protocol.
+    window: Mutex<Option<Http2Window>>,
     /// What was read of a message after an upgrade.
     pub(crate) partial: PartialMessage,
     /// Limits what is read before other tasks run.
@@ -71,11 +74,16 @@ impl OpenConnection {
         self.peer
     }
 
-    /// Notes bytes that were received.
-    pub(crate) fn received(&self, bytes: usize) {
-        self.received.fetch_add(bytes, Ordering::Relaxed);
-        self.turn.read(bytes);
-        self.partial.read(bytes);
+    /// Notes bytes that were received. If the first ones are not those of HTTP/2, the connection needs no window.
+    pub(crate) fn received(&self, bytes: &[u8]) {
+        let before = self.received.fetch_add(bytes.len(), Ordering::Relaxed);
+        let compared = bytes.len().min(HTTP2_BEGINS.len());
+        if before == 0 && bytes[..compared] != HTTP2_BEGINS[..compared] {
+            let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+            window.take();
+        }
+        self.turn.read(bytes.len());
+        self.partial.read(bytes.len());
     }
 
     /// A connection with this budget and nothing else.
@@ -89,7 +97,8 @@ impl OpenConnection {
 
     /// Bytes that it may have in flight over HTTP/2; `None` for as many as the limits say.
     pub(crate) fn window(&self) -> Option<u32> {
-        self.window.as_ref().map(Http2Window::bytes)
+        let window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        window.as_ref().map(Http2Window::bytes)
     }
 
     pub(crate) fn begin_request(&self) {
@@ -199,10 +208,11 @@ impl OpenConnections {
             requests: AtomicUsize::new(0),
             last_used: AtomicU64::new(0),
             budget: self.budget.as_ref().map(ByteBudget::for_connection),
-            window: self
-                .budget
-                .as_ref()
-                .map(|it| it.open_window(self.limits.connection_window)),
+            window: Mutex::new(
+                self.budget
+                    .as_ref()
+                    .map(|it| it.open_window(self.limits.connection_window)),
+            ),
             partial: PartialMessage::default(),
             turn: ReadTurn::default(),
             closing,
@@ -350,7 +360,7 @@ mod tests {
     }
 
     fn spoken(connection: &OpenConnection) {
-        connection.received(PREFACE_LEN);
+        connection.received(&[b'x'; PREFACE_LEN]);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::byte_budget::{ByteBudget, HeldBytes};
 const FULL: &str =
     "the server holds as many bytes of requests and replies as it may; try again later";
 
-/// The buffer of the protocol's code is copied to a larger one when it is full.
+/// A byte counts this often: the buffer of the protocol's code is copied to a larger one when it is full, and for a moment both
+/// are there.
 const COPIES: usize = 2;
 
 /// Counts the bytes of a message that has begun. Does nothing before the connection is upgraded.

@@ -142,35 +142,35 @@ impl Attacked {
 }
 
 #[tokio::test]
-async fn begun_bodies_take_no_more_memory_than_the_gateway_says() {
+async fn begun_bodies_stay_near_the_memory_that_the_gateway_names() {
     let attacked = Attacked::gateway();
     let bodies = attacked.begun_bodies().await;
     attacked.survived(bodies).await;
 }
 
 #[tokio::test]
-async fn begun_frames_take_no_more_memory_than_the_gateway_says() {
+async fn begun_frames_stay_near_the_memory_that_the_gateway_names() {
     let attacked = Attacked::gateway();
     let frames = attacked.begun_frames().await;
     attacked.survived(frames).await;
 }
 
 #[tokio::test]
-async fn begun_calls_take_no_more_memory_than_the_gateway_says() {
+async fn begun_calls_stay_near_the_memory_that_the_gateway_names() {
     let attacked = Attacked::gateway();
     let calls = attacked.begun_calls().await;
     attacked.survived(calls).await;
 }
 
 #[tokio::test]
-async fn a_stream_that_is_not_read_takes_no_more_memory_than_the_gateway_says() {
+async fn a_stream_that_is_not_read_stays_near_the_memory_that_the_gateway_names() {
     let attacked = Attacked::gateway();
     let replies = attacked.unread_stream().await;
     attacked.survived(replies).await;
 }
 
 #[tokio::test]
-async fn attacks_at_the_same_time_take_no_more_memory_than_the_gateway_says() {
+async fn attacks_at_the_same_time_stay_near_the_memory_that_the_gateway_names() {
     let attacked = Attacked::gateway();
     let attacks = tokio::join!(
         attacked.begun_bodies(),
@@ -182,7 +182,7 @@ async fn attacks_at_the_same_time_take_no_more_memory_than_the_gateway_says() {
 }
 
 #[tokio::test]
-async fn attacks_on_an_executor_take_no_more_memory_than_it_says() {
+async fn attacks_on_an_executor_stay_near_the_memory_that_it_names() {
     let attacked = Attacked::executor();
     let attacks = tokio::join!(
         attacked.begun_calls(),

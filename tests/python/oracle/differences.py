@@ -98,6 +98,7 @@ REFUSED = [
     (["filter"], "TypeError(", "a condition that does not fit a value, such as `$size` of a number, is not met"),
     (["filter"], "AttributeError(", "nor is one of a value inside a number or a truth value"),
     (["split_by_tag"], "object has no attribute", "a tag that holds no others has no value in it"),
+    (["split_by_tag"], "string indices must be integers", "nor has a text"),
     (["score"], "KeyError(", "a dictionary of scores that was assigned makes a score of each name, too"),
     (COLUMNS, "all input arrays must have the same shape", "arrays of several shapes are a list"),
     (COLUMNS, "Can not stack", "so are arrays of which some documents have none"),

@@ -90,7 +90,7 @@ pub struct ExecutorArgs {
     /// Time for requests in progress to finish when the executor stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
-    /// Memory for requests that wait or run, in MiB [default: a quarter of what the process may use]
+    /// Memory for requests, in MiB [default: a quarter of what the process may use]
     #[arg(long, value_name = "MIB")]
     pub request_memory: Option<NonZeroUsize>,
     /// Maximum number of documents in a request, nested ones included

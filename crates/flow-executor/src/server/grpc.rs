@@ -453,6 +453,20 @@ fn payload_of_all(request: &Envelope, others: &[Envelope]) -> usize {
         .sum()
 }
 
+/// The requests of a stream, each of which is read once the budget has room.
+fn with_room(
+    requests: Streaming<Envelope>,
+    budget: Option<ByteBudget>,
+) -> impl Stream<Item = Result<Envelope, Status>> {
+    stream::unfold((requests, budget), |(mut requests, budget)| async move {
+        if let Some(budget) = &budget {
+            budget.room().await;
+        }
+        let request = requests.next().await?;
+        Some((request, (requests, budget)))
+    })
+}
+
 /// The bytes of one part that are decoded.
 fn payload_len(request: &Envelope) -> usize {
     let len = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
@@ -502,8 +516,7 @@ impl JinaRpc for JinaService {
         let service = self.clone();
         let incoming = self.incoming(&request, incoming::STREAM);
         let budget = budget(&request).map(|connection| connection.for_stream());
-        let replies = request
-            .into_inner()
+        let replies = with_room(request.into_inner(), budget.clone())
             .map(move |request| {
                 let (service, incoming) = (service.clone(), incoming.clone());
                 let held =

@@ -63,7 +63,7 @@ pub(crate) fn prepare<E: 'static>(
             endpoints: Arc::new(bindings),
             hooks,
             workers,
-            // The other half is for requests that are not decoded yet.
+            // The other half is for the bytes that arrive.
             request_memory_max: request_memory_max / 2,
             exit: exit_of_workers,
             metrics,

@@ -42,12 +42,12 @@ impl WholeBody {
                 body.map_err(|error| unreadable(&*error, max))?.to_bytes()
             }
         };
+        let _held = budget.map(|budget| budget.hold(bytes.len()));
         if json_size::may_exceed(bytes.len(), max) {
             let checked = bytes.clone();
             let check = move || json_size::check(&checked, max);
             state.service.heavy().run(bytes.len(), check).await?;
         }
-        let _held = budget.map(|budget| budget.hold(bytes.len()));
         Ok(Self { bytes, _held })
     }
 }
@@ -75,7 +75,8 @@ async fn decompressed(
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| unreadable(&*error, max))?;
         if let Ok(data) = frame.into_data() {
-            held.set(bytes.len() + data.len());
+            // When the buffer is full, it is copied to a larger one.
+            held.set(2 * (bytes.len() + data.len()));
             if !budget.may_grow() {
                 let text = "the gateway has no memory for the decompressed body at the moment";
                 return Err(Failure::new(Code::Overloaded, text));

@@ -7,8 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 
+#: An annotation that is known to type checkers only.
+UNKNOWN: Any = object()
+
+
 def annotation(function: Callable[..., Any], name: str) -> Any:
-    """The annotation of a parameter, or of `return`; `None` if there is none, or if it is a text that means nothing here."""
+    """The annotation of a parameter, or of `return`; `None` if there is none, and `UNKNOWN` if it is a text that means nothing here."""
     found = getattr(function, "__annotations__", {}).get(name)
     if not isinstance(found, str):
         return found
@@ -16,5 +20,5 @@ def annotation(function: Callable[..., Any], name: str) -> Any:
     one_only = type("_", (), {"__annotations__": {name: found}, "__module__": function.__module__})
     try:
         return typing.get_type_hints(one_only).get(name)
-    except (AttributeError, NameError, TypeError, SyntaxError):
-        return None
+    except Exception:  # It runs code of the author, such as `DocList[…]`.
+        return UNKNOWN

@@ -315,7 +315,7 @@ impl PyDocumentArray {
         Ok(PyBytes::new(slf.py(), &documents.encode_alone()))
     }
 
-    /// The documents of a protobuf message, of either version of DocArray. Raises `ValueError` if the bytes are none.
+    /// The documents of a protobuf message, of either version of DocArray. Raises `ValueError` if the bytes are not such a message.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
         let documents = DocumentArray::decode_alone(&Bytes::copy_from_slice(data));
@@ -340,7 +340,7 @@ impl PyDocumentArray {
         Ok(json.to_string())
     }
 
-    /// The documents of a JSON list as `to_json` makes it. Raises `ValueError` if the text is none.
+    /// The documents of a JSON list as `to_json` makes it. Raises `ValueError` if the text is not such JSON.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let values: Vec<serde_json::Value> = serde_json::from_str(text)

@@ -58,7 +58,7 @@ impl PyDocument {
         self.inner.set_id(id.unwrap_or_default());
     }
 
-    /// The text; empty if the content is none. Setting it removes `blob` and `tensor`.
+    /// The text; empty if the content is not a text. Setting it removes `blob` and `tensor`.
     #[getter]
     fn text(&self) -> String {
         self.text_of()
@@ -76,7 +76,7 @@ impl PyDocument {
         }
     }
 
-    /// The bytes; empty if the content is none. Setting them removes `text` and `tensor`.
+    /// The bytes; empty if the content is not bytes. Setting them removes `text` and `tensor`.
     #[getter]
     fn blob<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let blob = match self.held.tensor {
@@ -98,7 +98,7 @@ impl PyDocument {
         }
     }
 
-    /// An array of NumPy of any shape; `None` if the content is none. Setting it, to whatever NumPy makes an array of, removes
+    /// An array of NumPy of any shape; `None` if the content is not an array. Setting it, to whatever NumPy makes an array of, removes
     /// `text` and `blob`. An array that arrived is read-only, and where its numbers are aligned a view of the message.
     #[getter]
     fn tensor<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -351,7 +351,7 @@ impl PyDocument {
         Ok(PyBytes::new(slf.py(), &encoded))
     }
 
-    /// A document of a protobuf message, of either version of DocArray. Raises `ValueError` if the bytes are none.
+    /// A document of a protobuf message, of either version of DocArray. Raises `ValueError` if the bytes are not such a message.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
         let version = DocArrayVersion::of(data).unwrap_or_default();
@@ -378,7 +378,7 @@ impl PyDocument {
         Ok(json.to_string())
     }
 
-    /// A document of JSON as `to_json` makes it. Raises `ValueError` if the text is none.
+    /// A document of JSON as `to_json` makes it. Raises `ValueError` if the text is not such JSON.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let value: Value = serde_json::from_str(text)

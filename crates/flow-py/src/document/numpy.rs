@@ -85,7 +85,7 @@ fn of_bytes<'py>(
     let shape = PyTuple::new(py, shape)?;
     let data_type = tensor.data_type().as_str();
     if is_regular(tensor) {
-        // Takes half the time of what follows, and does not check whether bytes are left over.
+        // One call, without a check of the length, which `is_regular` has made.
         return numpy.ndarray.bind(py).call1((shape, data_type, bytes));
     }
     if tensor.buffer().is_empty() {

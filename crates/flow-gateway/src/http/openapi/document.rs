@@ -89,8 +89,15 @@ impl Document {
 
     /// A reference to a schema of this name.
     pub(super) fn schema(&mut self, name: &str, schema: Value) -> Value {
-        self.schemas.entry(name).or_insert(schema);
-        json!({ "$ref": format!("#/components/schemas/{name}") })
+        let mut unique = name.to_owned();
+        let mut number = 1;
+        while self.schemas.get(&unique).is_some_and(|it| *it != schema) {
+            number += 1;
+            unique = format!("{name}-{number}");
+        }
+        let reference = json!({ "$ref": format!("#/components/schemas/{unique}") });
+        self.schemas.entry(unique).or_insert(schema);
+        reference
     }
 
     /// The paths, and the components that they refer to.

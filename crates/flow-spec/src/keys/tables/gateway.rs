@@ -117,8 +117,8 @@ options! {
             .jina(OWN);
         memory_max: NonZeroUsize = row(
             forms::SIZE,
-            "Memory that requests and replies may take in the gateway, in bytes, with what is in flight to \
-             it. Beyond that it reads no new requests; one connection may hold a fifth.",
+            "Memory for requests and replies in the gateway, in bytes. A quarter of it is for what clients \
+             have sent and the gateway has not read. When the rest is used up, it reads no new requests.",
         )
             .default("a quarter of the memory that the process may use, from 256 MiB to 8 GiB")
             .example("1073741824")
