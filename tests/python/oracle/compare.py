@@ -62,17 +62,12 @@ def seen(value):
     if isinstance(value, (docarray.DocumentArray, flow_serve.DocumentArray, list, tuple)):
         return [seen(each) for each in value]
     if isinstance(value, dict):
-        return {named(key): seen(each) for key, each in value.items()}
+        return {str(key): seen(each) for key, each in value.items()}
     if isinstance(value, numpy.generic):
         return seen(value.item())
     if isinstance(value, float):
         return "nan" if math.isnan(value) else round(value, 4)
     return value
-
-
-def named(key):
-    # DocArray makes `False` of the number 0 of a dictionary. They are equal, but not as texts.
-    return str(float(key)) if isinstance(key, (bool, int, float)) else str(key)
 
 
 def run(api, program):

@@ -72,7 +72,9 @@ class Run:
         return list(self.docs.batch(size)), list(self.docs.batch_ids(size))
 
     def split_by_tag(self, tag):
-        return sorted(((repr(key), group) for key, group in self.docs.split_by_tag(tag).items()), key=lambda pair: pair[0])
+        # DocArray makes `False` of the number 0 of a dictionary. They are equal, but not as texts.
+        text = lambda key: repr(float(key) if isinstance(key, (bool, int, float)) else key)
+        return sorted(((text(key), group) for key, group in self.docs.split_by_tag(tag).items()), key=lambda pair: pair[0])
 
     def equal(self, first, second):
         one, other = self.docs[first], self.docs[second]
