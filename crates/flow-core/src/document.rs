@@ -128,10 +128,10 @@ impl Document {
             out.extend_from_slice(&edit.encoded);
         }
         self.encode_children(&mut out);
-        if self.version == DocArrayVersion::V1
-            && DocArrayVersion::of(&out) == Some(DocArrayVersion::V2)
-        {
-            out = v1::with_id_last(&out);
+        match (self.version, DocArrayVersion::of(&out)) {
+            (DocArrayVersion::V1, Some(DocArrayVersion::V2)) => out = v1::with_id_last(&out),
+            (DocArrayVersion::V2, Some(DocArrayVersion::V1)) => out = v2::with_entries_first(&out),
+            _ => {}
         }
         Cow::Owned(out.into())
     }

@@ -311,3 +311,20 @@ fn floats_are_written_as_short_as_possible() {
         r#"{"id":"a","embedding":[0.1]}"#
     );
 }
+
+#[test]
+fn an_edited_document_of_the_second_version_keeps_its_version() {
+    // An entry `chunks` without a value, and a field that is not known.
+    let document = b"\x0a\x08\x0a\x06chunks\x18\x01";
+    let len = u8::try_from(document.len()).unwrap();
+    let message = [&[0x0a, len + 2, 0x0a, len], &document[..]].concat();
+    let mut documents = DocumentArray::decode(&message.into()).unwrap();
+    assert_eq!(documents[0].version(), DocArrayVersion::V2);
+    documents[0].set_text("x");
+    drop(documents[0].chunks_mut().unwrap());
+    let again = DocumentArray::decode(&documents.encode()).unwrap();
+    assert_eq!(
+        (again[0].version(), again[0].text().as_str()),
+        (DocArrayVersion::V2, "x")
+    );
+}

@@ -26,6 +26,19 @@ pub(super) const NODE_DOC_ARRAY: u32 = 8;
 const NODE_DICT: u32 = 12;
 const NODE_TYPE: u32 = 13;
 
+/// The message with its entries before fields that are not known. If one of these came first, the document would be detected as
+/// one of the first version.
+pub(super) fn with_entries_first(message: &[u8]) -> BytesMut {
+    let fields = || Fields::of(message).filter_map(Result::ok);
+    let is_entry = |field: &Field<'_>| field.number == DATA && field.is_message;
+    let others = fields().filter(|field| !is_entry(field));
+    let mut out = BytesMut::with_capacity(message.len());
+    for field in fields().filter(is_entry).chain(others) {
+        out.extend_from_slice(field.whole);
+    }
+    out
+}
+
 /// The only field of an array of documents.
 const DOCS: u32 = 1;
 
