@@ -145,16 +145,21 @@ mod tests {
     }
 
     #[test]
-    fn a_message_begins_while_there_is_room_and_grows_by_a_quarter() {
-        let budget = ByteBudget::new(100);
+    fn a_message_begins_while_there_is_room_and_grows_within_its_part() {
+        let budget = ByteBudget::new(400);
+        let parts = [(); 3].map(|()| budget.for_connection());
         let [one, other] = [(); 2].map(|()| PartialMessage::default());
-        one.begin(&budget);
-        other.begin(&budget);
+        one.begin(&parts[0]);
+        other.begin(&parts[1]);
+        one.read(40);
         assert_eq!([&one, &other].map(may_read), [Some(true); 2]);
-        one.read(55);
-        assert_eq!([&one, &other].map(may_read), [Some(true), None]);
-        one.read(10);
+        let mut held = parts[2].hold(410);
+        assert_eq!([&one, &other].map(may_read), [Some(true); 2]);
+        held.set(420);
         assert_eq!([&one, &other].map(may_read), [Some(false), None]);
+        held.set(380);
+        one.read(11);
+        assert_eq!(may_read(&one), Some(false), "beyond its part");
         one.complete();
         assert_eq!([&one, &other].map(may_read), [Some(true); 2]);
     }
