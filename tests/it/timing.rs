@@ -48,8 +48,10 @@ fn branches_are_side_by_side_and_a_stock_executor_has_its_time_only() {
     let Some(stock) = Stock::executor_with(DocArrayVersion::V2, &[]) else {
         return;
     };
+    // Ours waits for a batch, so that the other begins meanwhile.
     let yaml = format!(
-        "executors:\n- {{name: ours, uses: echo, needs: gateway}}\n- {{name: theirs, external: true, host: 127.0.0.1, \
+        "executors:\n- {{name: ours, uses: echo, needs: gateway, uses_dynamic_batching: {{/upper: {{preferred_batch_size: 100, \
+         timeout: 200}}}}}}\n- {{name: theirs, external: true, host: 127.0.0.1, \
          port: {}, needs: gateway}}\n- {{name: join, uses: echo, needs: [ours, theirs]}}",
         stock.port()
     );
