@@ -28,7 +28,7 @@ impl DocArrayVersion {
 }
 
 /// Whether the content of field 1 is an entry of a map: it begins with a key, and has nothing but keys and values.
-fn is_entry(content: &[u8]) -> bool {
+pub(super) fn is_entry(content: &[u8]) -> bool {
     const FIELD_1: u8 = 0x0a;
     content.first() == Some(&FIELD_1)
         && Fields::of(content)

@@ -314,8 +314,8 @@ fn floats_are_written_as_short_as_possible() {
 
 #[test]
 fn an_edited_document_of_the_second_version_keeps_its_version() {
-    // An entry `chunks` without a value, and a field that is not known.
-    let document = b"\x0a\x08\x0a\x06chunks\x18\x01";
+    // An entry `chunks` without a value, a field that is not known, and one that is no entry although it has the number of one.
+    let document = b"\x0a\x08\x0a\x06chunks\x18\x01\x0a\x02\x08\x08";
     let len = u8::try_from(document.len()).unwrap();
     let message = [&[0x0a, len + 2, 0x0a, len], &document[..]].concat();
     let mut documents = DocumentArray::decode(&message.into()).unwrap();

@@ -6,7 +6,7 @@ use flow_proto::docarray::v2::{
 };
 use prost::Message;
 
-use super::format::{BadDocument, malformed};
+use super::format::{BadDocument, is_entry, malformed};
 use super::wire::{self, Field, Fields, NotAMessage};
 use crate::Tensor;
 
@@ -26,14 +26,14 @@ pub(super) const NODE_DOC_ARRAY: u32 = 8;
 const NODE_DICT: u32 = 12;
 const NODE_TYPE: u32 = 13;
 
-/// The message with its entries before fields that are not known. If one of these came first, the document would be detected as
-/// one of the first version.
+/// The message with its entries before all other fields. If one of these came first, the document would be detected as one of the
+/// first version.
 pub(super) fn with_entries_first(message: &[u8]) -> BytesMut {
     let fields = || Fields::of(message).filter_map(Result::ok);
-    let is_entry = |field: &Field<'_>| field.number == DATA && field.is_message;
-    let others = fields().filter(|field| !is_entry(field));
+    let is_first = |field: &Field<'_>| field.number == DATA && is_entry(field.content);
+    let others = fields().filter(|field| !is_first(field));
     let mut out = BytesMut::with_capacity(message.len());
-    for field in fields().filter(is_entry).chain(others) {
+    for field in fields().filter(is_first).chain(others) {
         out.extend_from_slice(field.whole);
     }
     out
