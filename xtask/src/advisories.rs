@@ -1,6 +1,7 @@
-//! `cargo xtask advisories`: looks for known faults of the crates in `Cargo.lock`, with cargo-deny.
+//! `cargo xtask advisories`: checks the crates in `Cargo.lock` for known vulnerabilities, with cargo-deny.
 //!
-//! The database is RustSec's. Where it cannot be fetched, a copy in the repository is used, and its age is told.
+//! The advisories come from RustSec's database. If it cannot be fetched, the command uses a copy in the repository and prints
+//! the copy's date.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -66,8 +67,8 @@ fn fetch() -> anyhow::Result<()> {
     shell::output(command.current_dir(root())).map(drop)
 }
 
-/// Fails for what the configuration forbids, and lists what nobody maintains, however deep it is in a dependency. Git takes the
-/// database from a folder, if there is one.
+/// Fails if an advisory violates the configuration, and lists unmaintained crates at any depth. With `database`, git reads the
+/// advisories from that folder.
 fn check(config: &Path, database: Option<&Path>) -> anyhow::Result<()> {
     let deny = |config: &Path, options: &[&str]| {
         let mut command = shell::cargo();

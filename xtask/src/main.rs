@@ -65,7 +65,7 @@ enum Command {
     /// Fuzz the parsers of flow files, queries, requests and documents.
     Fuzz(fuzz::Args),
 
-    /// Look for known faults of dependencies in RustSec's database, or in the copy of it in this repository.
+    /// Check dependencies for known vulnerabilities, with RustSec's database or the copy of it in this repository.
     Advisories(advisories::Args),
 
     /// Download NVIDIA's CUDA compiler from PyPI into target/cuda-toolkit.

@@ -1,14 +1,14 @@
-//! What clients may have in flight on connections of HTTP/2.
+//! Limits the flow-control windows of HTTP/2 connections.
 //!
-//! The bytes of a request that nobody has read yet lie in h2, which takes as many as the window of the connection allows. No
-//! budget counts them, so the windows themselves are limited: a new connection gets a part of what the others have left.
+//! h2 buffers request bytes until the server reads them, up to the window of the connection. No budget counts these bytes, so all
+//! windows together have a limit: a new connection gets a part of what the others have left.
 
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
 /// A connection gets an eighth of what is left, so that some dozens get enough for large messages.
 const SHARE: usize = 8;
 
-/// The window that HTTP/2 gives to each connection, whatever is left.
+/// The initial window of an HTTP/2 connection. A server cannot make it smaller.
 const MIN: u32 = 65_535;
 
 /// Bytes that all windows together may have. Clones are the same.

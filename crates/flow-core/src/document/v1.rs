@@ -145,14 +145,7 @@ pub(super) fn children(raw: &Bytes, name: &str) -> Result<Vec<Bytes>, NotAMessag
 /// The message with its id after all other fields. If an id that is also a valid map entry came first, the document would be
 /// detected as one of the second version.
 pub(super) fn with_id_last(message: &[u8]) -> BytesMut {
-    let fields = || Fields::of(message).filter_map(Result::ok);
-    let is_id = |field: &Field<'_>| is("id", field);
-    let others = fields().filter(|field| !is_id(field));
-    let mut out = BytesMut::with_capacity(message.len());
-    for field in others.chain(fields().filter(is_id)) {
-        out.extend_from_slice(field.whole);
-    }
-    out
+    wire::with_first(message, |field| !is("id", field))
 }
 
 pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: impl Iterator<Item = Bytes>) {

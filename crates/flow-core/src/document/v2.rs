@@ -26,19 +26,6 @@ pub(super) const NODE_DOC_ARRAY: u32 = 8;
 const NODE_DICT: u32 = 12;
 const NODE_TYPE: u32 = 13;
 
-/// The message with its entries before all other fields. If one of these came first, the document would be detected as one of the
-/// first version.
-pub(super) fn with_entries_first(message: &[u8]) -> BytesMut {
-    let fields = || Fields::of(message).filter_map(Result::ok);
-    let is_first = |field: &Field<'_>| field.number == DATA && is_entry(field.content);
-    let others = fields().filter(|field| !is_first(field));
-    let mut out = BytesMut::with_capacity(message.len());
-    for field in fields().filter(is_first).chain(others) {
-        out.extend_from_slice(field.whole);
-    }
-    out
-}
-
 /// The only field of an array of documents.
 const DOCS: u32 = 1;
 
@@ -194,6 +181,14 @@ pub(super) fn children(raw: &Bytes, name: &str) -> Result<Vec<Bytes>, NotAMessag
     let docs = Fields::of(list).filter(|field| !matches!(field, Ok(other) if other.number != DOCS));
     docs.map(|field| field.map(|field| raw.slice_ref(field.content)))
         .collect()
+}
+
+/// The message with its entries before all other fields. If one of these came first, the document would be detected as one of the
+/// first version.
+pub(super) fn with_entries_first(message: &[u8]) -> BytesMut {
+    wire::with_first(message, |field| {
+        field.number == DATA && is_entry(field.content)
+    })
 }
 
 pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: impl Iterator<Item = Bytes>) {

@@ -135,3 +135,13 @@ pub(super) fn put_header(out: &mut BytesMut, number: u32, length: usize) {
 pub(super) fn field_len(number: u32, length: usize) -> usize {
     encoded_len_varint(u64::from(number) << 3) + encoded_len_varint(length as u64) + length
 }
+/// The message with some of its fields before the others. Within both groups the order stays.
+pub(super) fn with_first(message: &[u8], is_first: impl Fn(&Field<'_>) -> bool) -> BytesMut {
+    let fields = || Fields::of(message).filter_map(Result::ok);
+    let others = fields().filter(|field| !is_first(field));
+    let mut out = BytesMut::with_capacity(message.len());
+    for field in fields().filter(|field| is_first(field)).chain(others) {
+        out.extend_from_slice(field.whole);
+    }
+    out
+}
