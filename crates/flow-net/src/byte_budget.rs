@@ -117,6 +117,12 @@ impl ByteBudget {
         self.0.max
     }
 
+    /// The limit of the process of whose budget this is a part, in bytes.
+    #[must_use]
+    pub fn process_max(&self) -> usize {
+        self.chain().last().unwrap_or(self).0.max
+    }
+
     /// Bytes that are held.
     #[must_use]
     pub fn held(&self) -> usize {
@@ -209,6 +215,24 @@ impl Drop for Waiting<'_> {
 }
 
 impl HeldBytes {
+    /// Holds `more` bytes if a message [may grow](ByteBudget::may_grow) by them. Otherwise nothing changes, and it returns
+    /// false.
+    #[must_use]
+    pub fn try_add(&mut self, more: usize) -> bool {
+        self.budget.add(more);
+        if !self.budget.may_grow() {
+            self.budget.release(more);
+            return false;
+        }
+        self.bytes += more;
+        true
+    }
+
+    /// Holds `fewer` bytes less, and at least none.
+    pub fn release(&mut self, fewer: usize) {
+        self.set(self.bytes.saturating_sub(fewer));
+    }
+
     /// Changes how many bytes are held.
     pub fn set(&mut self, bytes: usize) {
         match bytes.checked_sub(self.bytes) {
@@ -285,6 +309,21 @@ mod tests {
         assert!(other.may_grow() && other.for_stream().may_grow());
         let _more = other.hold(1);
         assert!(!other.may_grow());
+    }
+
+    #[test]
+    fn bytes_are_added_only_where_there_is_room() {
+        let whole = ByteBudget::new(80);
+        let stream = whole.for_connection().for_stream();
+        assert_eq!(stream.process_max(), 80);
+        let mut held = stream.hold(10);
+        assert!(held.try_add(60));
+        assert!(!held.try_add(10), "the budget would be full");
+        assert_eq!((whole.held(), stream.held()), (70, 70));
+        held.release(50);
+        assert_eq!((whole.held(), stream.held()), (20, 20));
+        drop(held);
+        assert_eq!((whole.held(), stream.held()), (0, 0));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) async fn connect(target: &Target) -> TcpStream {
 }
 
 /// Sends bytes and returns all that comes back until the gateway closes the connection.
-async fn exchange(target: &Target, bytes: &[u8]) -> String {
+pub(super) async fn exchange(target: &Target, bytes: &[u8]) -> String {
     let mut stream = connect(target).await;
     target.sends(bytes.len());
     // The gateway may answer and close before it has read all.
@@ -43,7 +43,7 @@ async fn exchange(target: &Target, bytes: &[u8]) -> String {
 }
 
 /// A request with this body, after which the connection closes.
-fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+pub(super) fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let len = body.len();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
@@ -52,7 +52,7 @@ fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn status(answer: &str) -> u16 {
+pub(super) fn status(answer: &str) -> u16 {
     let number = answer.split(' ').nth(1).and_then(|it| it.parse().ok());
     number.unwrap_or_else(|| panic!("no HTTP reply: {answer:?}"))
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::Target;
-use super::http::{TEXT, connect, frame_head, taken_at_once, websocket};
+use super::http::{TEXT, connect, exchange, frame_head, post, status, taken_at_once, websocket};
 use super::http2::{self, ACK, DATA, END_HEADERS, HEADERS, SETTINGS, call_headers, flood, frame};
 
 /// Of its 1 GiB, the executor uses a quarter for requests, as much as the gateway.
@@ -27,6 +27,27 @@ const CONNECTIONS: usize = 60;
 /// Calls of each connection, and bytes that each of them sends: as many as a stream of HTTP/2 may have in flight.
 const CALLS: u32 = 4;
 const SENT_BY_CALL: usize = 4 << 20;
+
+/// Requests with a list of 10 MB at the place of `_`, and the element that it repeats.
+const PARSED: [(&str, &str); 8] = [
+    (r#"{"data": _}"#, "{}"),
+    (r#"{"data": _}"#, "{}"),
+    (r#"{"data": _}"#, r#"{"tags": {"": 0}}"#),
+    (r#"{"data": [{"tags": {"a": _}}]}"#, "0"),
+    (r#"{"data": [{"tags": {"a": _}}]}"#, r#"{"": 0}"#),
+    (r#"{"data": [{"chunks": _}]}"#, "{}"),
+    (r#"{"data": [{"a": _}]}"#, "[[0]]"),
+    (r#"{"parameters": {"a": _}}"#, r#"{"": {}}"#),
+];
+
+fn list(element: &str) -> String {
+    let count = 10_000_000 / (element.len() + 1);
+    format!("[{}{element}]", format!("{element},").repeat(count))
+}
+
+fn body((around, element): &(&str, &str)) -> String {
+    around.replace('_', &list(element))
+}
 
 /// A flow of which one process is attacked.
 struct Attacked {
@@ -83,6 +104,41 @@ impl Attacked {
             stream.write_all(&part).await
         };
         drop(taken_at_once(send).await);
+    }
+
+    /// Bodies of 10 MB that take many times that when they are parsed, at the same time.
+    async fn parsed_bodies(&self) {
+        let send = async |path: &str, body: String| {
+            let answer = exchange(&self.target, &post(path, "", body.as_bytes())).await;
+            // The connection is cut if the gateway answers before it has read all.
+            assert!(answer.is_empty() || status(&answer) >= 400, "{answer}");
+        };
+        let send = &send;
+        let to_post = PARSED.iter().map(|json| send("/post", body(json)));
+        let to_others = ["/v1/embeddings", "/embed"].map(|path| {
+            let texts = format!(r#"{{"input": {0}, "inputs": {0}}}"#, list("\"a\""));
+            send(path, texts)
+        });
+        tokio::join!(join_all(to_post), join_all(to_others));
+    }
+
+    /// The same as frames of WebSocket.
+    async fn parsed_frames(&self) -> Vec<TcpStream> {
+        let send = async |json: &(&str, &str)| {
+            let mut stream = websocket(&self.target).await;
+            let frame = body(json);
+            self.target.sends(frame.len());
+            let send = async {
+                let head = frame_head(TEXT, frame.len() as u64);
+                stream.write_all(&head).await?;
+                stream.write_all(frame.as_bytes()).await?;
+                stream.read_u8().await
+            };
+            // An answer, or the end of a connection for which there is no memory.
+            drop(send.await);
+            stream
+        };
+        join_all(PARSED.iter().map(send)).await
     }
 
     /// Calls over HTTP/2 of which a message has begun.
@@ -170,6 +226,20 @@ async fn a_stream_that_is_not_read_stays_near_the_memory_that_the_gateway_names(
 }
 
 #[tokio::test]
+async fn bodies_of_json_stay_near_the_memory_that_the_gateway_names() {
+    let attacked = Attacked::gateway();
+    attacked.parsed_bodies().await;
+    attacked.survived(()).await;
+}
+
+#[tokio::test]
+async fn frames_of_json_stay_near_the_memory_that_the_gateway_names() {
+    let attacked = Attacked::gateway();
+    let frames = attacked.parsed_frames().await;
+    attacked.survived(frames).await;
+}
+
+#[tokio::test]
 async fn attacks_at_the_same_time_stay_near_the_memory_that_the_gateway_names() {
     let attacked = Attacked::gateway();
     let attacks = tokio::join!(
@@ -177,6 +247,8 @@ async fn attacks_at_the_same_time_stay_near_the_memory_that_the_gateway_names() 
         attacked.begun_frames(),
         attacked.begun_calls(),
         attacked.unread_stream(),
+        attacked.parsed_bodies(),
+        attacked.parsed_frames(),
     );
     attacked.survived(attacks).await;
 }

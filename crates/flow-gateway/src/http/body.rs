@@ -13,13 +13,15 @@ use flow_net::{ByteBudget, HeldBytes};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tonic::Status;
 
-use super::json_size;
+use super::parse_memory::{self, ParseMemory};
 use super::state::HttpState;
 
 /// The body of a request. Its bytes count in the budget of the connection until this is dropped.
 #[derive(Debug)]
 pub(crate) struct WholeBody {
     pub(crate) bytes: Bytes,
+    /// For what the body takes while it is parsed.
+    pub(crate) parse_memory: ParseMemory,
     _held: Option<HeldBytes>,
 }
 
@@ -27,11 +29,10 @@ impl WholeBody {
     /// Reads a request's body. Handlers of APIs map the failure to their own shape of errors, so they call this instead
     /// of using an extractor with a shape of its own.
     ///
-    /// Its length is limited as that of a message after decompression, compressed or not: JSON takes up to 16 times that
-    /// while it is parsed, because its values are limited too.
+    /// Its length is limited as that of a message after decompression, compressed or not, because it takes many times that
+    /// while it is parsed.
     pub(crate) async fn read(request: Request, state: &HttpState) -> Result<Self, Failure> {
-        let messages = &state.limits.messages;
-        let max = messages.message_len_max.min(messages.decompressed_len_max);
+        let max = parse_memory::len_max(&state.limits.messages);
         let budget = request.extensions().get::<ByteBudget>().cloned();
         let is_compressed = request.extensions().get::<Compressed>().is_some();
         let body = Limited::new(request.into_body(), max);
@@ -42,13 +43,13 @@ impl WholeBody {
                 body.map_err(|error| unreadable(&*error, max))?.to_bytes()
             }
         };
+        let parse_memory = ParseMemory::new(&state.limits.messages, budget.as_ref(), bytes.len());
         let _held = budget.map(|budget| budget.hold(bytes.len()));
-        if json_size::may_exceed(bytes.len(), max) {
-            let checked = bytes.clone();
-            let check = move || json_size::check(&checked, max);
-            state.service.heavy().run(bytes.len(), check).await?;
-        }
-        Ok(Self { bytes, _held })
+        Ok(Self {
+            bytes,
+            parse_memory,
+            _held,
+        })
     }
 }
 

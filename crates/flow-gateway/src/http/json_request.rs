@@ -21,7 +21,7 @@ use super::state::{HttpState, options};
 pub(crate) struct JsonRequest<T> {
     pub(crate) body: T,
     pub(crate) options: CallOptions,
-    /// Its bytes count in the budget of the connection until this is dropped.
+    /// The bytes, and what they became, count in the budget of the connection until this is dropped.
     _whole: WholeBody,
 }
 
@@ -33,18 +33,17 @@ impl<T: DeserializeOwned + Send + 'static> JsonRequest<T> {
         fields: &'static [&'static str],
     ) -> Result<Self, ApiError> {
         let options = options(&request)?;
-        let whole = WholeBody::read(request, state).await?;
-        let bytes = whole.bytes.clone();
-        let parse = move || Ok(parse(&bytes, fields));
-        let body = state
-            .service
-            .heavy()
-            .run(whole.bytes.len(), parse)
-            .await??;
+        let mut whole = WholeBody::read(request, state).await?;
+        let len = whole.bytes.len();
+        let parse = move || {
+            whole.parse_memory.parse(&whole.bytes)?;
+            Ok((parse(&whole.bytes, fields), whole))
+        };
+        let (body, _whole) = state.service.heavy().run(len, parse).await?;
         Ok(Self {
-            body,
+            body: body?,
             options,
-            _whole: whole,
+            _whole,
         })
     }
 }

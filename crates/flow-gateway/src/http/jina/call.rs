@@ -24,6 +24,7 @@ pub(super) async fn answer(
     let known = Known {
         call,
         version,
+        documents_max: state.limits.requests.documents.documents_max,
         id: id(&request),
     };
     let budget = request.extensions().get::<ByteBudget>().cloned();
@@ -56,9 +57,9 @@ fn known_header(known: Known) -> HeaderProto {
 }
 
 async fn read(state: &HttpState, known: Known, request: Request) -> Result<Parsed, Failure> {
-    let body = WholeBody::read(request, state).await?;
+    let mut body = WholeBody::read(request, state).await?;
     let len = body.bytes.len();
-    let parse = move || request::parse(&body.bytes, known);
+    let parse = move || request::parse(&body.bytes, known, &mut body.parse_memory);
     state.service.heavy().run(len, parse).await
 }
 

@@ -63,10 +63,10 @@ async fn events(
     request: Request,
 ) -> Result<impl Stream<Item = String> + Send + use<>, Failure> {
     let options = options(&request)?;
-    let document = document(state, request).await?;
+    let document = document(state, version, request).await?;
     let request = SingleDocumentRequestProto {
         header: Some(header.clone()),
-        document: Some(request::single(version, &document)?),
+        document: Some(document),
         ..SingleDocumentRequestProto::default()
     };
     let sent = request.document.as_deref().and_then(DocArrayVersion::of);
@@ -76,19 +76,26 @@ async fn events(
     Ok(with_pings(Box::pin(events), PING_EVERY))
 }
 
-/// The document of a request.
-async fn document(state: &HttpState, request: Request) -> Result<Value, Failure> {
+/// The document of a request, encoded.
+async fn document(
+    state: &HttpState,
+    version: Option<DocArrayVersion>,
+    request: Request,
+) -> Result<Bytes, Failure> {
     let bad = |text: String| Failure::new(Code::BadRequest, text);
     let query = Query::<Map<String, Value>>::try_from_uri(request.uri());
-    let body = WholeBody::read(request, state).await?;
+    let mut body = WholeBody::read(request, state).await?;
     let len = body.bytes.len();
     if body.bytes.is_empty() {
         let fields = query.map_err(|error| bad(format!("the query is not valid: {error}")))?;
-        return Ok(Value::Object(fields.0));
+        return request::single(version, &Value::Object(fields.0));
     }
     let parse = move || {
+        body.parse_memory.parse(&body.bytes)?;
         let document = serde_json::from_slice(&body.bytes);
-        document.map_err(|error| bad(format!("the body is not valid JSON: {error}")))
+        let document =
+            document.map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
+        request::single(version, &document)
     };
     state.service.heavy().run(len, parse).await
 }

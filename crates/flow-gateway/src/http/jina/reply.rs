@@ -14,7 +14,9 @@ use flow_proto::jina::{HeaderProto, RouteProto};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use prost_types::Timestamp;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde::ser::{Error as _, SerializeSeq, Serializer};
+use serde_json::{Value, json};
 
 use super::super::embeddings::SERVER_TIMING;
 use super::super::request_id::REQUEST_ID;
@@ -64,11 +66,12 @@ pub(super) fn render(reply: &Envelope, is_v1: bool) -> Result<Rendered, Failure>
         (false, Some(failure)) => {
             // Stock gateways answer with the description of the status.
             let text = header.status.map_or_else(String::new, |it| it.description);
-            (status(failure.code()), json!({ "detail": text }))
+            (
+                status(failure.code()),
+                json!({ "detail": text }).to_string(),
+            )
         }
     };
-    let body = serde_json::to_vec(&body);
-    let body = body.map_err(|error| Failure::from_error(Code::Internal, &error))?;
     Ok(Rendered {
         status: code,
         body: body.into(),
@@ -78,7 +81,7 @@ pub(super) fn render(reply: &Envelope, is_v1: bool) -> Result<Rendered, Failure>
 }
 
 /// A reply in the form of the first version.
-pub(super) fn v1(reply: &Envelope, names: Names) -> Result<Value, Failure> {
+pub(super) fn v1(reply: &Envelope, names: Names) -> Result<String, Failure> {
     let name = |camel, snake| match names {
         Names::Camel => camel,
         Names::Snake => snake,
@@ -93,41 +96,73 @@ pub(super) fn v1(reply: &Envelope, names: Names) -> Result<Value, Failure> {
             "status": it.status.as_ref().map(status_json),
         })
     });
-    Ok(json!({
-        "header": {
-            (name("requestId", "request_id")): header.request_id,
-            "status": status.map(status_json),
-            (name("execEndpoint", "exec_endpoint")): header.exec_endpoint,
-            (name("targetExecutor", "target_executor")): header.target_executor,
-        },
-        "parameters": parameters(reply)?,
-        "routes": routes.collect::<Vec<_>>(),
-        "data": documents(reply)?,
-    }))
+    let header = json!({
+        (name("requestId", "request_id")): header.request_id,
+        "status": status.map(status_json),
+        (name("execEndpoint", "exec_endpoint")): header.exec_endpoint,
+        (name("targetExecutor", "target_executor")): header.target_executor,
+    });
+    written(&[
+        ("header", Part::Json(header)),
+        ("parameters", Part::Json(parameters(reply)?)),
+        ("routes", Part::Json(routes.collect())),
+        ("data", Part::Documents(documents(reply)?)),
+    ])
 }
 
-fn v2(reply: &Envelope, header: &HeaderProto) -> Result<Value, Failure> {
-    Ok(json!({
-        "data": documents(reply)?,
-        "parameters": parameters(reply)?,
-        "header": {
-            "requestId": header.request_id,
-            "targetExecutor": header.target_executor,
-        },
-    }))
+fn v2(reply: &Envelope, header: &HeaderProto) -> Result<String, Failure> {
+    let header = json!({
+        "requestId": header.request_id,
+        "targetExecutor": header.target_executor,
+    });
+    written(&[
+        ("data", Part::Documents(documents(reply)?)),
+        ("parameters", Part::Json(parameters(reply)?)),
+        ("header", Part::Json(header)),
+    ])
 }
 
-fn parameters(reply: &Envelope) -> Result<Map<String, Value>, Failure> {
+/// A part of a reply.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Part {
+    Json(Value),
+    #[serde(serialize_with = "write_documents")]
+    Documents(DocumentArray),
+}
+
+/// An object with these fields.
+fn written(fields: &[(&str, Part)]) -> Result<String, Failure> {
+    let mut out = Vec::new();
+    let mut json = serde_json::Serializer::new(&mut out);
+    let fields = fields.iter().map(|(name, part)| (name, part));
+    let done = json.collect_map(fields);
+    done.map_err(|error| Failure::from_error(Code::Internal, &error))?;
+    String::from_utf8(out).map_err(|error| Failure::from_error(Code::Internal, &error))
+}
+
+/// Converts each document when it is written. The values of all would take many times the memory of their bytes.
+fn write_documents<S: Serializer>(
+    documents: &DocumentArray,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut list = serializer.serialize_seq(Some(documents.len()))?;
+    for document in documents.iter() {
+        list.serialize_element(&document.to_json().map_err(S::Error::custom)?)?;
+    }
+    list.end()
+}
+
+fn parameters(reply: &Envelope) -> Result<Value, Failure> {
     let parameters = flow_core::parameters::to_json(reply.parameters.as_ref());
-    parameters.map_err(|error| Failure::from_error(Code::Internal, &error))
+    let parameters = parameters.map_err(|error| Failure::from_error(Code::Internal, &error))?;
+    Ok(Value::Object(parameters))
 }
 
-fn documents(reply: &Envelope) -> Result<Vec<Value>, Failure> {
-    let internal = |error| Failure::from_error(Code::Internal, &error);
+fn documents(reply: &Envelope) -> Result<DocumentArray, Failure> {
     let documents = reply.data.as_ref().map(DocumentArray::decode).transpose();
-    let documents = documents.map_err(internal)?.unwrap_or_default();
-    let documents = documents.iter().map(|it| it.to_json().map_err(internal));
-    documents.collect()
+    let documents = documents.map_err(|error| Failure::from_error(Code::Internal, &error))?;
+    Ok(documents.unwrap_or_default())
 }
 
 /// The times of the gateway and of each node, in milliseconds.

@@ -8,9 +8,14 @@ use bytes::Bytes;
 use flow_core::{Code, DocArrayVersion, Document, DocumentArray, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use self::body::Body;
 use super::route::Call;
+use crate::http::parse_memory::ParseMemory;
+
+mod body;
 
 /// Fields of a document of the first version.
 const V1_FIELDS: [&str; 20] = [
@@ -48,6 +53,8 @@ pub(super) struct Known {
     pub(super) call: Call,
     /// The version of documents that the executors take, if they take only one.
     pub(super) version: Option<DocArrayVersion>,
+    /// Most documents of a request.
+    pub(super) documents_max: usize,
     /// The id, if the body has none.
     pub(super) id: String,
 }
@@ -61,36 +68,23 @@ pub(super) struct Parsed {
 }
 
 /// Reads a body.
-pub(super) fn parse(body: &Bytes, known: Known) -> Result<Parsed, Failure> {
-    let body: Value = match body.as_ref() {
-        [] => Value::Null,
-        bytes => serde_json::from_slice(bytes)
-            .map_err(|error| bad(format!("the body is not valid JSON: {error}")))?,
-    };
-    from_json(body, known)
-}
-
-/// Reads a body that is JSON.
-pub(super) fn from_json(body: Value, known: Known) -> Result<Parsed, Failure> {
-    let mut body = match body {
-        Value::Null => Map::new(),
-        Value::Object(body) => body,
-        _ => return Err(bad("the body must be a JSON object")),
-    };
-    let mut header = match body.remove("header") {
+pub(super) fn parse(
+    body: &Bytes,
+    known: Known,
+    memory: &mut ParseMemory,
+) -> Result<Parsed, Failure> {
+    let body = Body::read(body)?;
+    let mut fields = body.fields(memory)?;
+    let mut header = match fields.remove("header") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(header)) => header,
         Some(_) => return Err(bad("`header` must be a JSON object")),
     };
-    let documents = documents(body.remove("data"))?;
-    let version = known.version.or_else(|| version_of(&documents));
-    let is_v1 = version.map_or(known.call.is_v1, |it| it == DocArrayVersion::V1);
-    let version = version.unwrap_or(match known.call.is_v1 {
-        true => DocArrayVersion::V1,
-        false => DocArrayVersion::V2,
-    });
+    let mut documents = Documents::new(&known, memory);
+    body.documents(&mut |json| documents.read(json))?;
+    let (data, is_v1) = documents.encoded()?;
     let mut text = |camel: &str, snake: &str| -> Result<Option<String>, Failure> {
-        let own = text(&mut body, camel, snake)?;
+        let own = text(&mut fields, camel, snake)?;
         let of_header = self::text(&mut header, camel, snake)?;
         Ok(own.or(of_header))
     };
@@ -106,11 +100,71 @@ pub(super) fn from_json(body: Value, known: Known) -> Result<Parsed, Failure> {
     };
     let envelope = Envelope {
         header: Some(header),
-        parameters: parameters(body.remove("parameters"))?,
-        data: encoded(version, &documents)?,
+        parameters: parameters(fields.remove("parameters"))?,
+        data,
         ..Envelope::default()
     };
     Ok(Parsed { envelope, is_v1 })
+}
+
+/// The documents of a request, as they are read.
+struct Documents<'r> {
+    known: &'r Known,
+    memory: &'r mut ParseMemory,
+    /// The version that the first document shows, or the executors take.
+    version: Option<DocArrayVersion>,
+    documents: DocumentArray,
+    /// Bytes of memory that the documents count with.
+    bytes: usize,
+}
+
+impl<'r> Documents<'r> {
+    fn new(known: &'r Known, memory: &'r mut ParseMemory) -> Self {
+        Self {
+            version: known.version,
+            documents: DocumentArray::new(),
+            bytes: 0,
+            known,
+            memory,
+        }
+    }
+
+    fn read(&mut self, json: &RawValue) -> Result<(), Failure> {
+        let (number, max) = (self.documents.len(), self.known.documents_max);
+        if number == max {
+            let text = format!("`data` has more than {max} documents, the limit (`documents_max`)");
+            return Err(Failure::new(Code::TooLarge, text));
+        }
+        let parsed = self.memory.parse(json.get().as_bytes())?;
+        let value = body::value(json, &format!("data[{number}]"))?;
+        if number == 0 {
+            self.version = self.version.or_else(|| version_of(&value));
+        }
+        let document = document(self.version(), &value)
+            .map_err(|error| bad(format!("`data[{number}]`: {error}")))?;
+        // Once alone, and once among the others.
+        let bytes = size_of::<Document>() + 2 * document.encode().len();
+        self.memory.replace(parsed, bytes)?;
+        self.bytes += bytes;
+        self.documents.push(document);
+        Ok(())
+    }
+
+    fn version(&self) -> DocArrayVersion {
+        self.version.unwrap_or(match self.known.call.is_v1 {
+            true => DocArrayVersion::V1,
+            false => DocArrayVersion::V2,
+        })
+    }
+
+    /// The documents, encoded, and whether the reply has the form of the first version.
+    fn encoded(self) -> Result<(Option<Bytes>, bool), Failure> {
+        let is_v1 = self.version() == DocArrayVersion::V1;
+        let data = (!self.documents.is_empty()).then(|| self.documents.encode());
+        // From here on the request counts as a whole.
+        self.memory.replace(self.bytes, 0)?;
+        Ok((data, is_v1))
+    }
 }
 
 fn bad(message: impl Into<String>) -> Failure {
@@ -127,25 +181,9 @@ fn text(of: &mut Map<String, Value>, camel: &str, snake: &str) -> Result<Option<
     }
 }
 
-/// The documents: a list, one document, or a list under `docs`.
-fn documents(data: Option<Value>) -> Result<Vec<Value>, Failure> {
-    match data {
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(documents)) => Ok(documents),
-        Some(Value::Object(mut data)) if data.len() == 1 && data.contains_key("docs") => {
-            match data.remove("docs") {
-                Some(Value::Object(document)) => Ok(vec![Value::Object(document)]),
-                list => documents(list),
-            }
-        }
-        Some(document @ Value::Object(_)) => Ok(vec![document]),
-        Some(_) => Err(bad("`data` is neither a document nor a list of documents")),
-    }
-}
-
 /// The version of documents, as far as the first one shows it.
-fn version_of(documents: &[Value]) -> Option<DocArrayVersion> {
-    let first = documents.first()?.as_object()?;
+fn version_of(first: &Value) -> Option<DocArrayVersion> {
+    let first = first.as_object()?;
     if V1_MARKS.iter().any(|it| first.contains_key(*it)) {
         return Some(DocArrayVersion::V1);
     }
@@ -162,22 +200,6 @@ fn parameters(value: Option<Value>) -> Result<Option<Bytes>, Failure> {
     }
 }
 
-fn encoded(version: DocArrayVersion, documents: &[Value]) -> Result<Option<Bytes>, Failure> {
-    if documents.is_empty() {
-        return Ok(None);
-    }
-    let numbered = documents.iter().enumerate();
-    let documents = numbered.map(|(number, it)| {
-        let at = |error| bad(format!("`data[{number}]`: {error}"));
-        document(version, it).map_err(at)
-    });
-    let documents: DocumentArray = documents
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .collect();
-    Ok(Some(documents.encode()))
-}
-
 fn document(version: DocArrayVersion, value: &Value) -> Result<Document, Failure> {
     let document = Document::from_json(version, value);
     document.map_err(|error| Failure::from_error(Code::BadRequest, &error))
@@ -185,8 +207,7 @@ fn document(version: DocArrayVersion, value: &Value) -> Result<Document, Failure
 
 /// A single document, encoded, for an endpoint that makes others of it.
 pub(super) fn single(version: Option<DocArrayVersion>, value: &Value) -> Result<Bytes, Failure> {
-    let documents = std::slice::from_ref(value);
-    let version = version.or_else(|| version_of(documents));
+    let version = version.or_else(|| version_of(value));
     Ok(document(version.unwrap_or(DocArrayVersion::V2), value)?.encode())
 }
 

@@ -33,7 +33,7 @@ use super::reply::{self, Names};
 use super::request::{self, Known};
 use super::route::Call;
 use crate::auth;
-use crate::http::json_size;
+use crate::http::parse_memory::{self, ParseMemory};
 use crate::http::state::{HttpState, options};
 use crate::http::status::{failed, status_json};
 use crate::service::StreamRequest;
@@ -124,8 +124,7 @@ async fn upgrade(
     let share = budget.as_ref().map_or(usize::MAX, ByteBudget::max);
     let len_max = match form {
         Form::Protobuf => messages.message_len_max,
-        // It takes up to 16 times its bytes while it is parsed.
-        Form::Json => messages.message_len_max.min(messages.decompressed_len_max),
+        Form::Json => parse_memory::len_max(&messages),
     };
     let len_max = len_max.min(share);
     let session = Session {
@@ -257,6 +256,7 @@ impl Session {
                 is_v1: true,
             },
             version: self.state.service.offered().version(),
+            documents_max: self.state.limits.requests.documents.documents_max,
             id: String::new(),
         }
     }
@@ -362,11 +362,9 @@ impl Input {
         let id = known.id.clone();
         let heavy = self.session.state.service.heavy();
         let len = text.len();
-        let max = self.session.state.limits.messages.decompressed_len_max;
-        let parse = move || {
-            json_size::check(&text, max)?;
-            request::parse(&text, known)
-        };
+        let limits = &self.session.state.limits.messages;
+        let mut memory = ParseMemory::new(limits, self.session.budget.as_ref(), len);
+        let parse = move || request::parse(&text, known, &mut memory);
         let parsed = heavy.run(len, parse).await;
         Some(Ok(match parsed {
             Ok(parsed) => parsed.envelope,
@@ -430,10 +428,7 @@ fn unreadable(error: axum::Error) -> Option<Result<Envelope, Failure>> {
 fn reply(form: Form, reply: &Envelope) -> Result<Message, Failure> {
     Ok(match form {
         Form::Protobuf => Message::Binary(reply.encode_to_vec().into()),
-        Form::Json => {
-            let reply = reply::v1(reply, Names::Snake)?;
-            Message::Text(reply.to_string().into())
-        }
+        Form::Json => Message::Text(reply::v1(reply, Names::Snake)?.into()),
     })
 }
 

@@ -112,10 +112,15 @@ pub(super) async fn infer(
 ) -> Result<Response, ApiError> {
     let options = options(&request)?;
     let json_len = json_len(headers)?;
-    let whole = WholeBody::read(request, state).await?;
-    let bytes = whole.bytes.clone();
-    let read = move || Ok(InferRequest::read(&bytes, json_len));
-    let request = state.service.heavy().run(whole.bytes.len(), read).await??;
+    let mut whole = WholeBody::read(request, state).await?;
+    let len = whole.bytes.len();
+    let read = move || {
+        let json = &whole.bytes[..json_len.map_or(len, |it| it.min(len))];
+        whole.parse_memory.parse(json)?;
+        Ok((InferRequest::read(&whole.bytes, json_len), whole))
+    };
+    let (request, _whole) = state.service.heavy().run(len, read).await?;
+    let request = request?;
     let models = ServedModels::of(&state.service.snapshot()).await;
     let found = models.find(Some(model))?;
     let wanted = EmbedRequest {

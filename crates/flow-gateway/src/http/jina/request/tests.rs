@@ -1,3 +1,4 @@
+use flow_net::{ByteBudget, Limits};
 use serde_json::json;
 
 use super::*;
@@ -9,13 +10,22 @@ fn known(endpoint: Option<&str>, is_v1: bool, version: Option<DocArrayVersion>) 
             is_v1,
         },
         version,
+        documents_max: 3,
         id: "from-header".to_owned(),
     }
 }
 
+fn memory() -> ParseMemory {
+    ParseMemory::new(&Limits::default(), None, 0)
+}
+
 fn read(body: &Value) -> Result<Parsed, String> {
-    let body = body.to_string().into();
-    parse(&body, known(None, true, None)).map_err(|it| it.to_string())
+    read_text(body.to_string())
+}
+
+fn read_text(body: impl Into<Bytes>) -> Result<Parsed, String> {
+    let known = known(None, true, None);
+    parse(&body.into(), known, &mut memory()).map_err(|it| it.to_string())
 }
 
 #[track_caller]
@@ -63,7 +73,7 @@ fn documents_are_a_list_or_one_or_a_list_under_docs() {
 #[track_caller]
 fn check_version(known: Known, document: &Value, (version, is_v1): (DocArrayVersion, bool)) {
     let body = json!({"data": [document]}).to_string().into();
-    let parsed = parse(&body, known).unwrap();
+    let parsed = parse(&body, known, &mut memory()).unwrap();
     let documents = DocumentArray::decode(&parsed.envelope.data.unwrap()).unwrap();
     assert_eq!(
         (documents.version(), parsed.is_v1),
@@ -115,9 +125,46 @@ fn bodies_that_are_not_requests_are_reported_with_the_reason() {
         json!({"data": [{"text": "a"}, 5]}),
         "`data[1]`: a document is a JSON object, not a number",
     );
-    let text = parse(&"{".to_owned().into(), known(None, true, None)).unwrap_err();
-    assert!(
-        text.to_string().starts_with("the body is not valid JSON: "),
-        "{text}"
+    check(
+        json!({"data": [{}, {}, {}, {}]}),
+        "`data` has more than 3 documents, the limit (`documents_max`)",
     );
+    let text = read_text("{").unwrap_err();
+    assert!(text.starts_with("the body is not valid JSON: "), "{text}");
+    let text = read_text(r#"{"data": [{"weight": 1e999}]}"#).unwrap_err();
+    assert!(text.starts_with("`data[0]` is not valid JSON: "), "{text}");
+}
+
+#[test]
+fn the_last_field_of_a_name_counts_and_unknown_ones_are_ignored() {
+    let body =
+        r#"{"data": [{}], "requestId": "a", "other": [1, {}], "data": [{}, {}], "requestId": "b"}"#;
+    let envelope = read_text(body).unwrap().envelope;
+    assert_eq!(envelope.header.unwrap().request_id, "b");
+    let documents = DocumentArray::decode(&envelope.data.unwrap()).unwrap();
+    assert_eq!(documents.len(), 2);
+}
+
+#[test]
+fn an_empty_body_and_null_are_requests_without_documents() {
+    for body in ["", "null", " null ", "{}"] {
+        assert_eq!(read_text(body).unwrap().envelope.data, None, "{body:?}");
+    }
+}
+
+#[test]
+fn only_the_documents_values_of_one_at_a_time_count_in_the_budget() {
+    let budget = ByteBudget::new(128 << 10);
+    let large = json!({"embedding": vec![0; 300]});
+    let read = |documents: Value| {
+        let mut memory = ParseMemory::new(&Limits::default(), Some(&budget), 0);
+        let body = json!({ "data": documents }).to_string().into();
+        let read = parse(&body, known(None, true, None), &mut memory).map(|_| ());
+        drop(memory);
+        assert_eq!(budget.held(), 0);
+        read
+    };
+    assert_eq!(read(json!([large, large, large])), Ok(()));
+    let failure = read(json!([{"embedding": vec![0; 900]}])).unwrap_err();
+    assert_eq!(failure.code(), Code::TooLarge);
 }
