@@ -29,6 +29,7 @@ const TARGETS: &[&str] = &[
     "index_log",
     "merge",
     "hub",
+    "http_body",
 ];
 
 /// Last lines of a fuzzer that are shown: its statistics, or its report of a failure.

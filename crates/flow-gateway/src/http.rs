@@ -15,6 +15,7 @@ pub(crate) mod embeddings;
 mod grpc_web;
 mod jina;
 mod json_request;
+mod json_value;
 pub(crate) mod models;
 pub(crate) mod open_inference;
 mod openai;
@@ -49,7 +50,7 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
         return None;
     }
     let mut router = jina::routes(&state);
-    if state.has_console() {
+    if state.has_console {
         router = router.merge(console::routes());
     }
     router = match http {

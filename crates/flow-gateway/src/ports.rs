@@ -8,7 +8,7 @@ use flow_net::{
     ByteBudget, CompressedElsewhere, ConnectionLimits, Drain, GrpcService, Health, Listener,
     RequestSpawner, Server, Stopped,
 };
-use flow_spec::Protocol;
+use flow_spec::{Console, GatewayPort};
 use futures_util::future::join_all;
 use tonic::service::Routes;
 
@@ -72,10 +72,10 @@ impl PortServices {
         health: &Health,
     ) -> Stopped {
         let limits = share(self.limits.connections, listeners.len());
-        let ports = listeners.into_iter().zip(self.gateway.ports());
-        let serving = ports.map(|(listener, port)| {
-            let state = self.state(&port.protocols, &shares, protection.keys_for());
-            let has_console = state.has_console();
+        let ports = listeners.into_iter().zip(self.gateway.ports()).enumerate();
+        let serving = ports.map(|(place, (listener, port))| {
+            let state = self.state((place, &port), &shares, protection.keys_for());
+            let has_console = state.has_console;
             let service = protection.guard(self.of_port(state), has_console);
             let service = CompressedElsewhere::new(service, shares.spawner.clone());
             let listener = protection.listener(listener);
@@ -92,17 +92,25 @@ impl PortServices {
         forced.unwrap_or(Stopped::Clean)
     }
 
-    /// What the routes of a port with these protocols have.
-    fn state(&self, protocols: &[Protocol], shares: &PortShares, keys: KeysFor) -> HttpState {
+    /// What the routes of the port at this place among all have.
+    fn state(
+        &self,
+        (place, port): (usize, &GatewayPort),
+        shares: &PortShares,
+        keys: KeysFor,
+    ) -> HttpState {
         let serves = match self.gateway.only_protocols {
-            true => PortProtocols::only(protocols),
+            true => PortProtocols::only(&port.protocols),
             false => PortProtocols::ALL,
         };
+        let http = &self.gateway.http;
+        let may_have_console = http.console_port.is_none_or(|it| it == place);
         HttpState {
             service: self.service.clone(),
             limits: self.limits,
-            options: Arc::new(self.gateway.http.clone()),
+            options: Arc::new(http.clone()),
             serves,
+            has_console: serves.http && http.console != Console::Off && may_have_console,
             keys,
             operations: shares.operations.clone(),
             spawner: shares.spawner.clone(),

@@ -122,7 +122,67 @@ impl Attacked {
         tokio::join!(join_all(to_post), join_all(to_others));
     }
 
-    /// The same as frames of WebSocket.
+    /// Bodies that nearly take as much as one request may, one after another.
+    async fn bodies_that_fit(&self) {
+        let fields = (0..114_700).map(|number| format!(r#""{number:x}": 0"#));
+        let fields = fields.collect::<Vec<_>>().join(",");
+        let list = |element: &str, count: usize| vec![element; count].join(",");
+        for body in [
+            format!(
+                r#"{{"data": [{{"tags": {{"a": [{}]}}}}]}}"#,
+                list("0", 450_000)
+            ),
+            format!(
+                r#"{{"data": [{{"tags": {{"a": [{}]}}}}]}}"#,
+                list(r#"{"": 0}"#, 75_000)
+            ),
+            format!(r#"{{"data": [{{"chunks": [{}]}}]}}"#, list("{}", 90_000)),
+            format!(r#"{{"data": [{{"b": 1, {fields}}}]}}"#),
+            format!(r#"{{"data": [{{"b": "{}"}}]}}"#, "x".repeat(15_000_000)),
+            format!(r#"{{"data": [{}]}}"#, list(r#"{"embedding": []}"#, 200_000)),
+        ] {
+            let answer = exchange(&self.target, &post("/post", "", body.as_bytes())).await;
+            let is_parsed = status(&answer) == 200 || answer.contains("the reply may take");
+            let beginning = answer.get(..1000).unwrap_or(&answer);
+            assert!(is_parsed, "{}: {beginning}", &body[..50]);
+        }
+    }
+
+    /// JSON within texts within JSON: a parser may read it without being asked.
+    async fn hidden_json(&self) {
+        let hidden = list("{}");
+        let name = "$serde_json::private::RawValue";
+        let tags = format!(r#"{{"data": [{{"tags": {{"a": {{"{name}": "{hidden}"}}}}}}]}}"#);
+        let sends = ["/post", "/embed"].map(|path| {
+            let body = tags.as_bytes();
+            async move { exchange(&self.target, &post(path, "", body)).await }
+        });
+        join_all(sends).await;
+    }
+
+    /// Bodies with a long text where an error quotes it.
+    async fn quoted_texts(&self) {
+        let long = "\u{7f}".repeat(5_000_000);
+        for body in [
+            format!(r#"{{"normalize": "{long}"}}"#),
+            format!(r#"{{"{long}": 1}}"#),
+            format!(r#"{{"data": [{{"{long}": {{"a": 1}}}}]}}"#),
+            format!(r#"{{"execEndpoint": 5, "{long}": 1}}"#),
+        ] {
+            for path in ["/post", "/v1/embeddings", "/embed"] {
+                let request = post(path, "", body.as_bytes());
+                let both = [
+                    exchange(&self.target, &request),
+                    exchange(&self.target, &request),
+                ];
+                for answer in join_all(both).await {
+                    assert!(answer.len() < 10_000, "{path}: {} bytes", answer.len());
+                }
+            }
+        }
+    }
+
+    /// The bodies of [`parsed_bodies`](Self::parsed_bodies) as frames of WebSocket.
     async fn parsed_frames(&self) -> Vec<TcpStream> {
         let send = async |json: &(&str, &str)| {
             let mut stream = websocket(&self.target).await;
@@ -229,6 +289,27 @@ async fn a_stream_that_is_not_read_stays_near_the_memory_that_the_gateway_names(
 async fn bodies_of_json_stay_near_the_memory_that_the_gateway_names() {
     let attacked = Attacked::gateway();
     attacked.parsed_bodies().await;
+    attacked.survived(()).await;
+}
+
+#[tokio::test]
+async fn bodies_of_json_that_fit_stay_near_the_memory_that_the_gateway_names() {
+    let attacked = Attacked::gateway();
+    attacked.bodies_that_fit().await;
+    attacked.survived(()).await;
+}
+
+#[tokio::test]
+async fn hidden_json_stays_near_the_memory_that_the_gateway_names() {
+    let attacked = Attacked::gateway();
+    attacked.hidden_json().await;
+    attacked.survived(()).await;
+}
+
+#[tokio::test]
+async fn errors_about_long_texts_stay_near_the_memory_that_the_gateway_names() {
+    let attacked = Attacked::gateway();
+    attacked.quoted_texts().await;
     attacked.survived(()).await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::Context;
 
@@ -17,6 +18,7 @@ const JINA: &str = "Jina 3.27";
 
 const IMPORT: &str = "import of the package";
 const START: &str = "executor that does nothing, to ready";
+const ALONE: &str = "Python that does nothing, from start to end";
 
 /// Milliseconds that each may take.
 const BARS: [(&str, f64); 2] = [(IMPORT, 60.0), (START, 150.0)];
@@ -38,6 +40,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
             })
         };
         if let Some(python) = &flow {
+            add(ALONE, FLOW, alone(python))?;
             add(IMPORT, FLOW, import(python, "flow_serve"))?;
             add(START, FLOW, start(python))?;
         }
@@ -59,6 +62,13 @@ fn import(python: &Path, package: &str) -> anyhow::Result<f64> {
         .with_context(|| format!("`{last}` is no number"))
 }
 
+/// Milliseconds of an interpreter that has nothing to do: a measure of the machine.
+fn alone(python: &Path) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    shell::output(Command::new(python).args(["-c", "pass"]))?;
+    Ok(1e3 * started.elapsed().as_secs_f64())
+}
+
 /// Milliseconds from the start of an executor's process until it is ready.
 fn start(python: &Path) -> anyhow::Result<f64> {
     let mut command = ours::program("flow");
@@ -75,5 +85,9 @@ fn verdict(table: &Table) -> String {
         let time = median(table.values(row, FLOW)?);
         Some(format!("- {row}: {time:.0} ms (the bar: {bar})\n"))
     });
-    lines.collect()
+    let alone = table.values(ALONE, FLOW).map(|times| {
+        let time = median(times);
+        format!("- {ALONE}: {time:.0} ms; where this is much more than 15, the machine is slow\n")
+    });
+    lines.chain(alone).collect()
 }

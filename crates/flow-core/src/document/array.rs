@@ -55,16 +55,13 @@ impl DocumentArray {
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let messages: Vec<Cow<'_, [u8]>> = self.documents.iter().map(Document::message).collect();
-        let length = messages
-            .iter()
-            .map(|message| wire::field_len(DOCS, message.len()))
-            .sum();
-        let mut out = BytesMut::with_capacity(wire::field_len(DATA_DOCS, length));
-        wire::put_header(&mut out, DATA_DOCS, length);
-        for message in &messages {
-            wire::put(&mut out, DOCS, message);
-        }
-        out.freeze()
+        data_field(&messages)
+    }
+
+    /// Encodes documents, each of which is encoded already, as the `data` field of a request.
+    #[must_use]
+    pub fn join(encoded: &[Bytes]) -> Bytes {
+        data_field(encoded)
     }
 
     /// Decodes the message of an array alone, without the field of a request around it.
@@ -109,6 +106,20 @@ impl DocumentArray {
     pub fn clear(&mut self) {
         self.documents.clear();
     }
+}
+
+/// The `data` field of a request with the messages of these documents.
+fn data_field(messages: &[impl AsRef<[u8]>]) -> Bytes {
+    let messages = || messages.iter().map(AsRef::as_ref);
+    let length = messages()
+        .map(|message| wire::field_len(DOCS, message.len()))
+        .sum();
+    let mut out = BytesMut::with_capacity(wire::field_len(DATA_DOCS, length));
+    wire::put_header(&mut out, DATA_DOCS, length);
+    for message in messages() {
+        wire::put(&mut out, DOCS, message);
+    }
+    out.freeze()
 }
 
 /// The array of documents in a request's `data` field, as DocArray encodes it.

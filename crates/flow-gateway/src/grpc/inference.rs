@@ -24,7 +24,7 @@ use self::tensors::{FLOATS, TEXTS, Texts};
 use super::call::{budget, options, return_id};
 use crate::auth::{self, Identity};
 use crate::http::api_error::{ApiError, ErrorKind};
-use crate::http::embeddings::{EmbedRequest, embed};
+use crate::http::embeddings::{EmbedRequest, embed, inputs_max};
 use crate::http::models::ServedModels;
 use crate::http::open_inference::{INPUT, OUTPUT, VERSION, check_version};
 use crate::service::GatewayService;
@@ -47,7 +47,8 @@ impl InferenceService {
         let (name, id) = (request.model_name.clone(), request.id.clone());
         let version = request.model_version.clone();
         let (heavy, len) = (self.0.heavy(), request.encoded_len());
-        let read = move || Ok(Texts::read(request));
+        let max = inputs_max(&self.0);
+        let read = move || Ok(Texts::read(request, max));
         let Texts { texts, is_raw } = heavy.run(len, read).await??;
         let models = ServedModels::of(&self.0.snapshot()).await;
         let model = models.find(Some(&name))?;

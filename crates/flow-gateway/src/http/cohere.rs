@@ -8,6 +8,7 @@ use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router};
 use flow_core::{Code, RequestId};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -48,7 +49,7 @@ struct EmbedBody {
     model: Option<String>,
     texts: Option<TextInput>,
     inputs: Option<Vec<Input>>,
-    images: Option<Vec<Value>>,
+    images: Option<Vec<IgnoredAny>>,
     input_type: Option<String>,
     embedding_types: Option<Vec<VectorFormat>>,
     output_dimension: Option<usize>,

@@ -79,7 +79,7 @@ async fn root(State(state): State<HttpState>, request: Request) -> Response {
     if state.serves.websocket && websocket::is_upgrade(request.headers()) {
         return websocket::requests(state, request).await;
     }
-    if state.has_console() && wants_page(request.headers()) {
+    if state.has_console && wants_page(request.headers()) {
         return console::page();
     }
     Json(json!({})).into_response()

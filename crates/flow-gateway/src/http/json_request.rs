@@ -14,7 +14,13 @@ use serde_json::{Map, Value};
 
 use super::api_error::{ApiError, ErrorKind};
 use super::body::WholeBody;
+use super::json_value::Json;
 use super::state::{HttpState, options};
+use crate::shortened::{displayed, shortened};
+
+/// Longest error that a client gets, and longest unknown name in it, in bytes.
+const ERROR_LEN_MAX: usize = 500;
+const NAME_LEN_MAX: usize = 100;
 
 /// A request with a JSON body.
 #[derive(Debug)]
@@ -36,8 +42,10 @@ impl<T: DeserializeOwned + Send + 'static> JsonRequest<T> {
         let mut whole = WholeBody::read(request, state).await?;
         let len = whole.bytes.len();
         let parse = move || {
-            whole.parse_memory.parse(&whole.bytes)?;
-            Ok((parse(&whole.bytes, fields), whole))
+            let held = whole.parse_memory.hold_for(&whole.bytes)?;
+            let body = parse(&whole.bytes, fields);
+            whole.parse_memory.keep_texts(held, len);
+            Ok((body, whole))
         };
         let (body, _whole) = state.service.heavy().run(len, parse).await?;
         Ok(Self {
@@ -58,22 +66,29 @@ pub(crate) fn parse<T: DeserializeOwned>(
         // The parser would take a list for the fields in their order.
         return Err(not_an_object(bytes));
     }
-    serde_json::from_slice(bytes).map_err(|error| {
-        let Ok(map) = serde_json::from_slice::<Map<String, Value>>(bytes) else {
-            return not_an_object(bytes);
-        };
-        let found = map
-            .into_iter()
-            .find_map(|(name, value)| wrong_field::<T>(&name, value, fields));
-        found.unwrap_or_else(|| ApiError::new(ErrorKind::Invalid, error.to_string()))
-    })
+    let error = match serde_json::from_slice(bytes) {
+        Ok(body) => return Ok(body),
+        Err(error) => brief(&error),
+    };
+    let Ok(Json(Value::Object(map))) = serde_json::from_slice(bytes) else {
+        return Err(not_an_object(bytes));
+    };
+    let found = map
+        .into_iter()
+        .find_map(|(name, value)| wrong_field::<T>(&name, value, fields));
+    Err(found.unwrap_or_else(|| ApiError::new(ErrorKind::Invalid, error)))
+}
+
+/// An error as a client reads it. It quotes what it found, which may be as long as the body.
+fn brief(error: &serde_json::Error) -> String {
+    displayed(error, ERROR_LEN_MAX)
 }
 
 /// The error of a body that is not a JSON object.
 fn not_an_object(bytes: &[u8]) -> ApiError {
     let message = match serde_json::from_slice::<IgnoredAny>(bytes) {
         Ok(_) => "the body must be a JSON object".to_owned(),
-        Err(error) => format!("the body is not JSON: {error}"),
+        Err(error) => format!("the body is not JSON: {}", brief(&error)),
     };
     ApiError::new(ErrorKind::Syntax, message)
 }
@@ -86,6 +101,7 @@ fn wrong_field<T: DeserializeOwned>(
 ) -> Option<ApiError> {
     let alone = Map::from_iter([(name.to_owned(), value)]);
     let error = serde_json::from_value::<T>(Value::Object(alone)).err()?;
+    let error = brief(&error);
     Some(match fields.iter().find(|field| **field == name) {
         Some(field) => ApiError::invalid(field, format!("`{name}`: {error}")),
         None => ApiError::new(ErrorKind::Invalid, unknown(name, fields)),
@@ -93,6 +109,7 @@ fn wrong_field<T: DeserializeOwned>(
 }
 
 fn unknown(name: &str, fields: &[&str]) -> String {
+    let name = shortened(name, NAME_LEN_MAX);
     match flow_core::closest(name, fields.iter().copied()) {
         Some(meant) => format!("there is no field `{name}`; did you mean `{meant}`?"),
         None => format!(
@@ -154,5 +171,17 @@ mod tests {
         check("[1]", ErrorKind::Syntax, None, "must be a JSON object");
         check("{", ErrorKind::Syntax, None, "is not JSON");
         assert_eq!(parse::<Body>(b"{}", &[]), Ok(Body::default()));
+    }
+
+    #[test]
+    fn an_error_does_not_repeat_a_long_text() {
+        let long = "\u{7f}".repeat(10_000);
+        for text in [
+            format!(r#"{{"size": "{long}"}}"#),
+            format!(r#"{{"{long}": 1}}"#),
+        ] {
+            let error = parse::<Body>(text.as_bytes(), &["size"]).unwrap_err();
+            assert!(error.message.len() < 1000, "{}", error.message.len());
+        }
     }
 }

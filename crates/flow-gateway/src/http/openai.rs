@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use flow_core::ModelKind;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -53,7 +54,7 @@ struct EmbeddingsRequest {
     encoding_format: Option<VectorFormat>,
     embedding_type: Option<VectorFormat>,
     dimensions: Option<usize>,
-    user: Option<Value>,
+    user: Option<IgnoredAny>,
     normalized: Option<bool>,
     truncate: Option<bool>,
     task: Option<String>,

@@ -1,4 +1,6 @@
-//! Counts what JSON takes in memory while it is parsed: `[{},{},…` has three bytes for a value that takes several hundred.
+//! Counts what JSON takes in memory while it is parsed: `[{},{},…` has three bytes for a value that takes many hundreds.
+
+use std::time::Duration;
 
 use flow_core::{Code, Failure};
 use flow_net::{ByteBudget, HeldBytes, Limits};
@@ -6,9 +8,9 @@ use flow_net::{ByteBudget, HeldBytes, Limits};
 /// Bytes of a body's limit for each value that it may have. A number of a vector has about nine.
 const BYTES_EACH: usize = 10;
 
-/// The most bytes of memory that an element of a list or a field takes. It is a value of JSON, three of them while its list
-/// grows (it is copied to one of twice the length), and then part of a message. Measured with documents of both versions,
-/// as are the other two.
+/// The most bytes of memory that an element of a list takes. It is a value of JSON, three of them while its list grows (it
+/// is copied to one of twice the length), and then part of a message. Measured with documents of both versions, as are
+/// the next three.
 const ELEMENT: usize = 330;
 
 /// What a list takes besides: it begins with room for four elements.
@@ -17,7 +19,25 @@ const LIST: usize = 220;
 /// What an object takes besides: room for four fields, the table of their names, and a message of its own.
 const OBJECT: usize = 1100;
 
-/// The memory that the JSON of one request takes. Counts in the budget of its connection until this is dropped.
+/// What a field of an object takes besides: its name, and a place in two tables that grow.
+const FIELD: usize = 400;
+
+/// What a byte of a string takes: it is copied up to six times on its way into a message.
+const STRING_BYTE: usize = 8;
+
+/// The same for a character that an error which quotes the string may write as an escape, such as `\u{7f}`: of a byte, and
+/// for each byte of a longer one.
+const ESCAPED_BYTE: usize = 24;
+const UNICODE_BYTE: usize = 12;
+
+/// What a value of a request takes that has been parsed into the texts of a model's API, and how often their bytes exist.
+const PARSED_VALUE: usize = 48;
+const PARSED_COPIES: usize = 5;
+
+/// When a client may try again: by then a request in progress has been parsed.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// The memory that the JSON of one request takes. It counts in the budget of its connection until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ParseMemory {
     values_max: usize,
@@ -36,15 +56,15 @@ impl ParseMemory {
             values_max: len_max(limits) / BYTES_EACH,
             values: 0,
             held: budget.map(|budget| budget.hold(0)),
-            // There are always some bytes of others.
+            // The rest is for other requests. Without it, whether a request fits would depend on a few bytes of them.
             request_max: budget.map_or(usize::MAX, |it| it.process_max() / 8 * 7),
             taken: len,
         }
     }
 
-    /// Counts a text that is parsed next, and returns the bytes that it may take. Fails if there are too many values, or if
+    /// Holds what a text may take that is parsed next, and returns these bytes. Fails if there are too many values, or if
     /// there is no room for them.
-    pub(crate) fn parse(&mut self, json: &[u8]) -> Result<usize, Failure> {
+    pub(crate) fn hold_for(&mut self, json: &[u8]) -> Result<usize, Failure> {
         let counted = Counted::of(json);
         self.values += counted.values();
         let (values, max) = (self.values, self.values_max);
@@ -54,42 +74,44 @@ impl ParseMemory {
             );
             return Err(Failure::new(Code::TooLarge, text));
         }
-        let bytes = counted.memory(json.len());
+        let bytes = counted.memory();
         self.hold(bytes)?;
         Ok(bytes)
     }
 
-    /// Counts `now` bytes instead of `before`: what has become of values that were counted.
-    pub(crate) fn replace(&mut self, before: usize, now: usize) -> Result<(), Failure> {
-        match now.checked_sub(before) {
-            Some(more) => self.hold(more),
-            None => {
-                let held = self.held.as_mut();
-                held.into_iter().for_each(|it| it.release(before - now));
-                self.taken -= before - now;
-                Ok(())
-            }
-        }
+    /// Gives back what was held for a text of `len` bytes, except what the texts of a model's API take until the reply.
+    pub(crate) fn keep_texts(&mut self, held: usize, len: usize) {
+        let kept = PARSED_COPIES * len + PARSED_VALUE * self.values;
+        self.give_back(held.saturating_sub(kept));
     }
 
-    fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.taken += bytes;
-        let has_room = self.taken < self.request_max;
-        if has_room && self.held.as_mut().is_none_or(|held| held.try_add(bytes)) {
-            return Ok(());
+    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
+        let taken = self.taken.saturating_add(bytes);
+        if taken >= self.request_max {
+            let (taken, max) = (taken.div_ceil(1 << 20), self.request_max >> 20);
+            let text = format!(
+                "the body may take {taken} MiB or more while it is parsed, and {max} MiB are allowed; send it in several \
+                 requests"
+            );
+            return Err(Failure::new(Code::TooLarge, text));
         }
-        let taken = self.taken.div_ceil(1 << 20);
-        if has_room {
+        if self.held.as_mut().is_some_and(|held| !held.try_add(bytes)) {
+            let taken = taken.div_ceil(1 << 20);
             let text = format!(
                 "the body may take {taken} MiB while it is parsed, and the gateway does not have them at the moment"
             );
-            return Err(Failure::new(Code::Overloaded, text));
+            return Err(Failure::new(Code::Overloaded, text).with_retry_after(RETRY_AFTER));
         }
-        let max = self.request_max >> 20;
-        let text = format!(
-            "the body may take {taken} MiB or more while it is parsed, and {max} MiB are allowed; send it in several requests"
-        );
-        Err(Failure::new(Code::TooLarge, text))
+        self.taken = taken;
+        Ok(())
+    }
+
+    /// Holds `bytes` less.
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        if let Some(held) = &mut self.held {
+            held.release(bytes);
+        }
+        self.taken = self.taken.saturating_sub(bytes);
     }
 }
 
@@ -98,26 +120,41 @@ pub(crate) fn len_max(limits: &Limits) -> usize {
     limits.message_len_max.min(limits.decompressed_len_max)
 }
 
-/// What a text has, if it is JSON, as far as its bytes outside of strings tell.
+/// What a text has, if it is JSON.
 #[derive(Debug, Default, PartialEq)]
 struct Counted {
     commas: usize,
     lists: usize,
     objects: usize,
+    fields: usize,
+    /// Bytes of memory of all strings.
+    strings: usize,
 }
 
 impl Counted {
     fn of(json: &[u8]) -> Self {
-        let (mut counted, mut is_in_text, mut is_escaped) = (Self::default(), false, false);
+        let (mut counted, mut is_in_string, mut is_escaped) = (Self::default(), false, false);
         for byte in json {
+            if is_in_string {
+                counted.strings += match byte {
+                    0x7f => ESCAPED_BYTE,
+                    0x80.. => UNICODE_BYTE,
+                    _ => STRING_BYTE,
+                };
+                match byte {
+                    _ if is_escaped => is_escaped = false,
+                    b'\\' => is_escaped = true,
+                    b'"' => is_in_string = false,
+                    _ => {}
+                }
+                continue;
+            }
             match byte {
-                _ if is_escaped => is_escaped = false,
-                b'\\' if is_in_text => is_escaped = true,
-                b'"' => is_in_text = !is_in_text,
-                _ if is_in_text => {}
+                b'"' => is_in_string = true,
                 b',' => counted.commas += 1,
                 b'[' => counted.lists += 1,
                 b'{' => counted.objects += 1,
+                b':' => counted.fields += 1,
                 _ => {}
             }
         }
@@ -129,9 +166,10 @@ impl Counted {
         self.commas + self.lists + self.objects
     }
 
-    /// The most memory that the values of `len` bytes take.
-    fn memory(&self, len: usize) -> usize {
-        len + self.values() * ELEMENT + self.lists * LIST + self.objects * OBJECT
+    /// The most memory that the values take.
+    fn memory(&self) -> usize {
+        let structure = self.values() * ELEMENT + self.lists * LIST + self.objects * OBJECT;
+        structure + self.fields * FIELD + self.strings
     }
 }
 
@@ -140,20 +178,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_counted_outside_of_texts() {
-        let check = |text: &str, [commas, lists, objects]: [usize; 3]| {
+    fn values_are_counted_outside_of_strings() {
+        let check = |text: &str, [commas, lists, objects, fields, bytes]: [usize; 5]| {
             let expected = Counted {
                 commas,
                 lists,
                 objects,
+                fields,
+                strings: bytes * STRING_BYTE,
             };
             assert_eq!(Counted::of(text.as_bytes()), expected, "{text}");
         };
-        check("5", [0, 0, 0]);
-        check("[1, 2, 3]", [2, 1, 0]);
-        check(r#"{"a": {"b": []}, "c": 1}"#, [1, 1, 2]);
-        check(r#"["[,{", "\"[", "\\", "]"]"#, [3, 1, 0]);
-        check(r#"["an end is missing, [["#, [0, 1, 0]);
+        check("5", [0; 5]);
+        check("[1, 2, 3]", [2, 1, 0, 0, 0]);
+        check(r#"{"a": {"b": []}, "c": 1}"#, [1, 1, 2, 3, 6]);
+        check(r#"["[,{:", "\"[", "\\", "]"]"#, [3, 1, 0, 0, 5 + 4 + 3 + 2]);
+        check(r#"["an end, it"#, [0, 1, 0, 0, 10]);
+    }
+
+    #[test]
+    fn characters_that_errors_escape_count_more() {
+        assert_eq!(Counted::of(b"\"\x7f\"").strings, ESCAPED_BYTE + STRING_BYTE);
+        let counted = Counted::of("\"ä\"".as_bytes());
+        assert_eq!(counted.strings, 2 * UNICODE_BYTE + STRING_BYTE);
     }
 
     fn memory(len_max: usize, budget: Option<&ByteBudget>) -> ParseMemory {
@@ -170,23 +217,23 @@ mod tests {
         let vector = "0.123456,".repeat(1000);
         let text = format!("\"{}\"", ",".repeat(5000));
         for allowed in [vector, text] {
-            assert!(memory(10_000, None).parse(allowed.as_bytes()).is_ok());
+            assert!(memory(10_000, None).hold_for(allowed.as_bytes()).is_ok());
         }
-        let failure = memory(10_000, None).parse(empty.as_bytes()).unwrap_err();
+        let failure = memory(10_000, None).hold_for(empty.as_bytes()).unwrap_err();
         assert_eq!(failure.code(), Code::TooLarge);
         let text = failure.to_string();
         assert!(text.contains("2000 values, and 1000"), "{text}");
     }
 
     #[test]
-    fn values_count_in_the_budget_until_they_are_replaced_or_dropped() {
+    fn values_count_in_the_budget_until_they_are_given_back_or_dropped() {
         let budget = ByteBudget::new(4 << 20);
         let mut memory = memory(1 << 20, Some(&budget));
-        let taken = memory.parse(&b"{},".repeat(1000)).unwrap();
-        assert!(taken > 800_000, "{taken}");
-        assert_eq!(budget.held(), taken);
-        memory.replace(taken, 7).unwrap();
-        assert_eq!(budget.held(), 7);
+        let held = memory.hold_for(&b"{},".repeat(1000)).unwrap();
+        assert!(held > 800_000, "{held}");
+        assert_eq!(budget.held(), held);
+        memory.keep_texts(held, 3000);
+        assert_eq!(budget.held(), 5 * 3000 + 48 * 2000);
         drop(memory);
         assert_eq!(budget.held(), 0);
     }
@@ -194,10 +241,12 @@ mod tests {
     #[test]
     fn what_never_fits_is_too_large_and_what_does_not_fit_now_is_refused() {
         let budget = ByteBudget::new(4 << 20);
-        let parse = |count| memory(1 << 20, Some(&budget)).parse(&b"{},".repeat(count));
+        let parse = |count| memory(1 << 20, Some(&budget)).hold_for(&b"{},".repeat(count));
         assert_eq!(parse(8000).unwrap_err().code(), Code::TooLarge);
         let held = budget.hold(4 << 20);
-        assert_eq!(parse(10).unwrap_err().code(), Code::Overloaded);
+        let failure = parse(10).unwrap_err();
+        assert_eq!(failure.code(), Code::Overloaded);
+        assert_eq!(failure.retry_after(), Some(RETRY_AFTER));
         assert_eq!(budget.held(), 4 << 20);
         drop(held);
         assert!(parse(10).is_ok());

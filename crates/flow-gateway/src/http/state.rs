@@ -6,7 +6,7 @@ use axum::extract::{MatchedPath, Request};
 use flow_core::{CallOptions, Failure};
 use flow_net::RequestSpawner;
 use flow_net::grpc::metadata::call_options;
-use flow_spec::{Console, HttpOptions, Protocol};
+use flow_spec::{HttpOptions, Protocol};
 use tonic::metadata::MetadataMap;
 
 use super::request_id::HeaderId;
@@ -24,19 +24,14 @@ pub(crate) struct HttpState {
     /// The options of the flow file.
     pub(crate) options: Arc<HttpOptions>,
     pub(crate) serves: PortProtocols,
+    /// Whether browsers get the console on this port.
+    pub(crate) has_console: bool,
     /// Which requests need an API key.
     pub(crate) keys: KeysFor,
     /// What the console asks the supervisor.
     pub(crate) operations: Arc<Operations>,
     /// Compresses large replies.
     pub(crate) spawner: RequestSpawner,
-}
-
-impl HttpState {
-    /// Whether browsers get the console on this port.
-    pub(crate) fn has_console(&self) -> bool {
-        self.serves.http && self.options.console != Console::Off
-    }
 }
 
 /// The protocols that a port serves besides gRPC.

@@ -2,7 +2,7 @@
 
 use flow_core::Secret;
 use flow_gateway::auth::{ApiKeys, KeyEntry, KeyFile};
-use flow_spec::{Console, Plan};
+use flow_spec::{Console, GatewayPort, Plan, Protocol};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tonic::Status;
@@ -114,6 +114,26 @@ async fn a_gateway_without_a_console_has_none_of_its_routes() {
     for path in ["/_console/app.js", "/_console/api/overview"] {
         assert_eq!(open(&gateway, path, &[PAGE]).await.status, 404, "{path}");
     }
+}
+
+#[tokio::test]
+async fn only_the_port_of_the_console_serves_it() {
+    let echo = FakeExecutor::echo().await;
+    let gateway = gateway(&echo, |plan| {
+        let more = GatewayPort {
+            port: None,
+            protocols: vec![Protocol::Grpc],
+        };
+        plan.gateway.more_ports = vec![more];
+        plan.gateway.http.console_port = Some(1);
+    })
+    .await;
+    let path = "/_console/api/overview";
+    assert_eq!(open(&gateway, path, &[PAGE]).await.status, 404);
+    let answer = open(&gateway, "/", &[BROWSER]).await;
+    assert_eq!(answer.json(), json!({}));
+    let answer = gateway.at(0).request("GET", path, &[PAGE], b"").await;
+    assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]

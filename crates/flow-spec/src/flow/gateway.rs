@@ -139,6 +139,9 @@ pub struct HttpOptions {
     /// What browsers get of the console.
     #[serde(default)]
     pub console: Console,
+    /// The only port that serves the console, as its place among all; `None` if all do.
+    #[serde(default)]
+    pub console_port: Option<usize>,
     /// Endpoints with routes of their own.
     pub exposed: IndexMap<String, ExposedEndpoint>,
 }
@@ -194,6 +197,7 @@ impl Gateway {
         let options = &with_uvicorn(effective.options.clone());
         let host = only(&options.host, "hosts", diagnostics);
         let mut ports = ports(options, diagnostics);
+        let console_port = console_port(options, &ports, diagnostics);
         let first = ports.remove(0);
         Self {
             host,
@@ -208,6 +212,7 @@ impl Gateway {
                 no_debug_endpoints: is_set(&options.no_debug_endpoints),
                 no_crud_endpoints: is_set(&options.no_crud_endpoints),
                 console: or_default(&options.console),
+                console_port,
                 exposed: or_default(&options.expose_endpoints),
             },
             prefetch: value(&options.prefetch).unwrap_or(PREFETCH),
@@ -301,6 +306,29 @@ fn ports(options: &GatewayOptions, diagnostics: &mut Diagnostics) -> Vec<Gateway
             protocols: of_port(number),
         })
         .collect()
+}
+
+/// The place of the only port that serves the console.
+fn console_port(
+    options: &GatewayOptions,
+    ports: &[GatewayPort],
+    diagnostics: &mut Diagnostics,
+) -> Option<usize> {
+    let written = options.console_port.as_ref()?;
+    let number = written.value;
+    let Some(place) = ports.iter().position(|it| it.port == Some(number)) else {
+        let message = format!("`console_port` is {number}, which is not a port of the gateway");
+        let remedy = format!("write it under `port`, too, as in `port: [8080, {number}]`");
+        diagnostics.problem(Problem::new(&written.span, message).remedy(&remedy));
+        return None;
+    };
+    if is_set(&options.only_protocols) && !ports[place].protocols.contains(&Protocol::Http) {
+        let message =
+            format!("`console_port` is {number}, which serves no HTTP because of `only_protocols`");
+        let remedy = "choose a port whose protocol is `http`";
+        diagnostics.problem(Problem::new(&written.span, message).remedy(remedy));
+    }
+    Some(place)
 }
 
 /// The names of models, each with an executor of the flow.

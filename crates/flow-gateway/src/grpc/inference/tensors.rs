@@ -22,8 +22,8 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// Reads the only input of a request.
-    pub(super) fn read(request: ModelInferRequest) -> Result<Self, ApiError> {
+    /// Reads the only input of a request, of at most `max` texts.
+    pub(super) fn read(request: ModelInferRequest, max: usize) -> Result<Self, ApiError> {
         let [input] = <[InferInputTensor; 1]>::try_from(request.inputs).map_err(|inputs| {
             let count = inputs.len();
             wrong(format!(
@@ -43,7 +43,7 @@ impl Texts {
         let is_raw = !request.raw_input_contents.is_empty();
         let texts = match (input.contents, request.raw_input_contents.as_slice()) {
             (Some(contents), []) => typed(&contents)?,
-            (None, [raw]) => texts_of_bytes(raw)?,
+            (None, [raw]) => texts_of_bytes(raw, max)?,
             _ => {
                 return Err(wrong(format!(
                     "input `{}` must have either `contents` or one entry of `raw_input_contents`",
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn texts_come_typed_or_as_bytes() {
-        let typed = Texts::read(request(&["a", "bc"])).unwrap();
+        let typed = Texts::read(request(&["a", "bc"]), 100).unwrap();
         assert_eq!(
             (typed.texts, typed.is_raw),
             (vec!["a".to_owned(), "bc".to_owned()], false)
@@ -153,7 +153,7 @@ mod tests {
         let mut raw = request(&[]);
         raw.inputs[0].contents = None;
         raw.raw_input_contents = vec![Bytes::from_static(b"\x01\0\0\0a\x02\0\0\0bc")];
-        let raw = Texts::read(raw).unwrap();
+        let raw = Texts::read(raw, 100).unwrap();
         assert_eq!(
             (raw.texts, raw.is_raw),
             (vec!["a".to_owned(), "bc".to_owned()], true)
@@ -164,7 +164,7 @@ mod tests {
     fn check_wrong(change: impl FnOnce(&mut ModelInferRequest), part: &str) {
         let mut wrong = request(&["a", "b"]);
         change(&mut wrong);
-        let error = Texts::read(wrong).unwrap_err();
+        let error = Texts::read(wrong, 100).unwrap_err();
         assert!(error.message.contains(part), "{error:?}");
     }
 

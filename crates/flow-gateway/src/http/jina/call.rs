@@ -35,8 +35,10 @@ pub(super) async fn answer(
         Err(failure) => return reply::failed(&failure, &known_header(known)),
     };
     let header = parsed.envelope.header.clone().unwrap_or_default();
-    let _held = budget.map(|budget| budget.hold(request_cost(&parsed.envelope)));
-    match run(state, parsed, options).await {
+    let _held = budget
+        .as_ref()
+        .map(|budget| budget.hold(request_cost(&parsed.envelope)));
+    match run(state, parsed, options, budget).await {
         Ok(rendered) => rendered.into_response(),
         Err(failure) => reply::failed(&failure, &header),
     }
@@ -67,6 +69,7 @@ async fn run(
     state: &HttpState,
     parsed: Parsed,
     options: Result<CallOptions, Failure>,
+    budget: Option<ByteBudget>,
 ) -> Result<Rendered, Failure> {
     let is_v1 = parsed.is_v1;
     let reply = state
@@ -75,6 +78,6 @@ async fn run(
         .await?
         .envelope;
     let len = reply.data.as_ref().map_or(0, bytes::Bytes::len);
-    let render = move || reply::render(&reply, is_v1);
+    let render = move || reply::render(&reply, is_v1, budget.as_ref());
     state.service.heavy().run(len, render).await
 }

@@ -10,6 +10,7 @@ use axum::extract::{Query, Request};
 use axum::response::Response;
 use bytes::Bytes;
 use flow_core::{Code, DocArrayVersion, Document, Failure};
+use flow_net::ByteBudget;
 use flow_proto::jina::{HeaderProto, SingleDocumentRequestProto};
 use futures_util::{Stream, StreamExt, stream};
 use http::HeaderValue;
@@ -19,6 +20,7 @@ use tokio::time::timeout;
 
 use super::{call, reply, request};
 use crate::http::body::WholeBody;
+use crate::http::json_value;
 use crate::http::state::{HttpState, options};
 
 /// Silence after which a comment is sent, so that nothing between client and gateway takes the stream for dead.
@@ -63,7 +65,12 @@ async fn events(
     request: Request,
 ) -> Result<impl Stream<Item = String> + Send + use<>, Failure> {
     let options = options(&request)?;
+    let budget = request.extensions().get::<ByteBudget>().cloned();
     let document = document(state, version, request).await?;
+    // Once here, and once on its way to an executor.
+    let held = budget
+        .as_ref()
+        .map(|budget| budget.hold(2 * document.len()));
     let request = SingleDocumentRequestProto {
         header: Some(header.clone()),
         document: Some(document),
@@ -72,7 +79,17 @@ async fn events(
     let sent = request.document.as_deref().and_then(DocArrayVersion::of);
     let sent = sent.unwrap_or(DocArrayVersion::V2);
     let documents = state.service.generate(request, options).await?;
-    let events = documents.map(move |it| it.and_then(|it| update(&it, sent)));
+    let heavy = state.service.heavy();
+    let events = documents.then(move |reply| {
+        let _held = &held;
+        let (heavy, budget) = (heavy.clone(), budget.clone());
+        async move {
+            let reply = reply?;
+            let len = reply.document.as_ref().map_or(0, Bytes::len);
+            let update = move || update(&reply, sent, budget.as_ref());
+            heavy.run(len, update).await
+        }
+    });
     Ok(with_pings(Box::pin(events), PING_EVERY))
 }
 
@@ -91,8 +108,8 @@ async fn document(
         return request::single(version, &Value::Object(fields.0));
     }
     let parse = move || {
-        body.parse_memory.parse(&body.bytes)?;
-        let document = serde_json::from_slice(&body.bytes);
+        body.parse_memory.hold_for(&body.bytes)?;
+        let document = json_value::from_slice(&body.bytes);
         let document =
             document.map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
         request::single(version, &document)
@@ -101,7 +118,11 @@ async fn document(
 }
 
 /// The event with a document.
-fn update(reply: &SingleDocumentRequestProto, sent: DocArrayVersion) -> Result<String, Failure> {
+fn update(
+    reply: &SingleDocumentRequestProto,
+    sent: DocArrayVersion,
+    budget: Option<&ByteBudget>,
+) -> Result<String, Failure> {
     let status = reply.header.as_ref().and_then(|it| it.status.as_ref());
     if let Some(failure) = status.and_then(Failure::from_status) {
         return Err(failure);
@@ -110,6 +131,7 @@ fn update(reply: &SingleDocumentRequestProto, sent: DocArrayVersion) -> Result<S
     let raw = reply.document.clone().unwrap_or_default();
     let version = DocArrayVersion::of(&raw).unwrap_or(sent);
     let document = Document::decode(version, raw).map_err(internal)?;
+    let _held = reply::hold_for(std::slice::from_ref(&document), budget)?;
     let document = document.to_json().map_err(internal)?;
     Ok(format!("event: update\r\ndata: {document}\r\n\r\n"))
 }
@@ -171,7 +193,7 @@ mod tests {
             document: Some(document),
             ..SingleDocumentRequestProto::default()
         };
-        let event = update(&reply, DocArrayVersion::V1).unwrap();
+        let event = update(&reply, DocArrayVersion::V1, None).unwrap();
         let after_name = event.strip_prefix("event: ").unwrap();
         let data: Value = serde_json::from_str(&after_name[14..]).unwrap();
         assert_eq!(data["text"], json!("a"));

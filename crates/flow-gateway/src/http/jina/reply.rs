@@ -8,7 +8,8 @@ use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use flow_core::{Code, DocumentArray, Failure};
+use flow_core::{Code, Document, DocumentArray, Failure};
+use flow_net::{ByteBudget, HeldBytes};
 use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, RouteProto};
 use http::header::CONTENT_TYPE;
@@ -23,6 +24,13 @@ use super::super::request_id::REQUEST_ID;
 use super::super::status::{status, status_json, write_retry_after};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The most memory that a byte of documents takes in their JSON: a number of four bytes has up to 20 digits, and the text
+/// is copied when it grows.
+const WRITTEN_BYTE: usize = 8;
+
+/// The most memory that a byte of a document takes while it becomes JSON: a field of ten bytes has places in two tables.
+const VALUE_BYTE: usize = 50;
 
 /// How the names of a reply are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +65,16 @@ impl Rendered {
 }
 
 /// The response to a request that has a reply.
-pub(super) fn render(reply: &Envelope, is_v1: bool) -> Result<Rendered, Failure> {
+pub(super) fn render(
+    reply: &Envelope,
+    is_v1: bool,
+    budget: Option<&ByteBudget>,
+) -> Result<Rendered, Failure> {
     let header = reply.header.clone().unwrap_or_default();
     let failure = header.status.as_ref().and_then(Failure::from_status);
     let (code, body) = match (is_v1, failure) {
-        (true, _) => (StatusCode::OK, v1(reply, Names::Camel)?),
-        (false, None) => (StatusCode::OK, v2(reply, &header)?),
+        (true, _) => (StatusCode::OK, v1(reply, Names::Camel, budget)?),
+        (false, None) => (StatusCode::OK, v2(reply, &header, budget)?),
         (false, Some(failure)) => {
             // Stock gateways answer with the description of the status.
             let text = header.status.map_or_else(String::new, |it| it.description);
@@ -81,7 +93,13 @@ pub(super) fn render(reply: &Envelope, is_v1: bool) -> Result<Rendered, Failure>
 }
 
 /// A reply in the form of the first version.
-pub(super) fn v1(reply: &Envelope, names: Names) -> Result<String, Failure> {
+pub(super) fn v1(
+    reply: &Envelope,
+    names: Names,
+    budget: Option<&ByteBudget>,
+) -> Result<String, Failure> {
+    let documents = documents(reply)?;
+    let _held = hold_for(&documents, budget)?;
     let name = |camel, snake| match names {
         Names::Camel => camel,
         Names::Snake => snake,
@@ -103,42 +121,81 @@ pub(super) fn v1(reply: &Envelope, names: Names) -> Result<String, Failure> {
         (name("targetExecutor", "target_executor")): header.target_executor,
     });
     written(&[
-        ("header", Part::Json(header)),
-        ("parameters", Part::Json(parameters(reply)?)),
-        ("routes", Part::Json(routes.collect())),
-        ("data", Part::Documents(documents(reply)?)),
+        ("header", Field::Json(header)),
+        ("parameters", Field::Json(parameters(reply)?)),
+        ("routes", Field::Json(routes.collect())),
+        ("data", Field::Documents(documents)),
     ])
 }
 
-fn v2(reply: &Envelope, header: &HeaderProto) -> Result<String, Failure> {
+fn v2(
+    reply: &Envelope,
+    header: &HeaderProto,
+    budget: Option<&ByteBudget>,
+) -> Result<String, Failure> {
+    let documents = documents(reply)?;
+    let _held = hold_for(&documents, budget)?;
     let header = json!({
         "requestId": header.request_id,
         "targetExecutor": header.target_executor,
     });
     written(&[
-        ("data", Part::Documents(documents(reply)?)),
-        ("parameters", Part::Json(parameters(reply)?)),
-        ("header", Part::Json(header)),
+        ("data", Field::Documents(documents)),
+        ("parameters", Field::Json(parameters(reply)?)),
+        ("header", Field::Json(header)),
     ])
 }
 
-/// A part of a reply.
+/// A field of a reply.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Part {
+enum Field {
     Json(Value),
     #[serde(serialize_with = "write_documents")]
     Documents(DocumentArray),
 }
 
 /// An object with these fields.
-fn written(fields: &[(&str, Part)]) -> Result<String, Failure> {
-    let mut out = Vec::new();
-    let mut json = serde_json::Serializer::new(&mut out);
-    let fields = fields.iter().map(|(name, part)| (name, part));
-    let done = json.collect_map(fields);
-    done.map_err(|error| Failure::from_error(Code::Internal, &error))?;
-    String::from_utf8(out).map_err(|error| Failure::from_error(Code::Internal, &error))
+fn written(fields: &[(&str, Field)]) -> Result<String, Failure> {
+    struct Object<'f>(&'f [(&'f str, Field)]);
+
+    impl Serialize for Object<'_> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map(self.0.iter().map(|(name, field)| (name, field)))
+        }
+    }
+
+    let written = serde_json::to_string(&Object(fields));
+    written.map_err(|error| Failure::from_error(Code::Internal, &error))
+}
+
+/// Holds what documents may take when they become JSON.
+pub(super) fn hold_for(
+    documents: &[Document],
+    budget: Option<&ByteBudget>,
+) -> Result<Option<HeldBytes>, Failure> {
+    let Some(budget) = budget else {
+        return Ok(None);
+    };
+    let lengths = || documents.iter().map(|it| it.encode().len());
+    let (all, largest) = (lengths().sum::<usize>(), lengths().max().unwrap_or(0));
+    let bytes = all * WRITTEN_BYTE + largest * VALUE_BYTE;
+    let mut held = budget.hold(0);
+    if held.try_add(bytes) {
+        return Ok(Some(held));
+    }
+    let (taken, max) = (bytes.div_ceil(1 << 20), budget.process_max() >> 20);
+    let text = format!("the reply may take {taken} MiB as JSON, and the gateway");
+    Err(match bytes < budget.process_max() {
+        true => {
+            let text = format!("{text} does not have them at the moment");
+            Failure::new(Code::Overloaded, text)
+        }
+        false => {
+            let text = format!("{text} holds at most {max} MiB; send fewer documents, or use gRPC");
+            Failure::new(Code::TooLarge, text)
+        }
+    })
 }
 
 /// Converts each document when it is written. The values of all would take many times the memory of their bytes.

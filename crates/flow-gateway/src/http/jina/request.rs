@@ -4,8 +4,10 @@
 //! `granularity` or `adjacency` is of the first version, as its clients send all fields; one with fields that the first
 //! version does not have is of the second. If that does not tell either, the route decides.
 
+mod body;
+
 use bytes::Bytes;
-use flow_core::{Code, DocArrayVersion, Document, DocumentArray, Failure};
+use flow_core::{BadDocument, Code, DocArrayVersion, Document, DocumentArray, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 use serde_json::value::RawValue;
@@ -14,8 +16,7 @@ use serde_json::{Map, Value};
 use self::body::Body;
 use super::route::Call;
 use crate::http::parse_memory::ParseMemory;
-
-mod body;
+use crate::shortened::shortened;
 
 /// Fields of a document of the first version.
 const V1_FIELDS: [&str; 20] = [
@@ -43,6 +44,9 @@ const V1_FIELDS: [&str; 20] = [
 
 /// Fields that clients of the first version send with every document, and documents of the second do not have.
 const V1_MARKS: [&str; 2] = ["granularity", "adjacency"];
+
+/// Longest error that a client gets, in bytes.
+const ERROR_LEN_MAX: usize = 1000;
 
 /// The endpoint of a body that names none.
 const ROOT: &str = "/";
@@ -73,7 +77,11 @@ pub(super) fn parse(
     known: Known,
     memory: &mut ParseMemory,
 ) -> Result<Parsed, Failure> {
+    // A name with escapes is copied, and each bracket that is open takes a byte.
+    let len = 2 * body.len();
+    memory.hold(len)?;
     let body = Body::read(body)?;
+    memory.give_back(len);
     let mut fields = body.fields(memory)?;
     let mut header = match fields.remove("header") {
         None | Some(Value::Null) => Map::new(),
@@ -81,8 +89,12 @@ pub(super) fn parse(
         Some(_) => return Err(bad("`header` must be a JSON object")),
     };
     let mut documents = Documents::new(&known, memory);
-    body.documents(&mut |json| documents.read(json))?;
-    let (data, is_v1) = documents.encoded()?;
+    let read = body.documents(&mut |json| documents.read(json));
+    let status = match documents.too_many() {
+        Some(failure) => Some(failure.to_status()),
+        None => read.map(|()| None)?,
+    };
+    let (data, is_v1) = documents.encoded();
     let mut text = |camel: &str, snake: &str| -> Result<Option<String>, Failure> {
         let own = text(&mut fields, camel, snake)?;
         let of_header = self::text(&mut header, camel, snake)?;
@@ -96,6 +108,7 @@ pub(super) fn parse(
         request_id: id.unwrap_or(known.id),
         exec_endpoint: Some(endpoint.unwrap_or_else(|| ROOT.to_owned())),
         target_executor: target,
+        status,
         ..HeaderProto::default()
     };
     let envelope = Envelope {
@@ -113,41 +126,48 @@ struct Documents<'r> {
     memory: &'r mut ParseMemory,
     /// The version that the first document shows, or the executors take.
     version: Option<DocArrayVersion>,
-    documents: DocumentArray,
-    /// Bytes of memory that the documents count with.
-    bytes: usize,
+    encoded: Vec<Bytes>,
+    has_more: bool,
 }
 
 impl<'r> Documents<'r> {
     fn new(known: &'r Known, memory: &'r mut ParseMemory) -> Self {
         Self {
             version: known.version,
-            documents: DocumentArray::new(),
-            bytes: 0,
+            encoded: Vec::new(),
+            has_more: false,
             known,
             memory,
         }
     }
 
     fn read(&mut self, json: &RawValue) -> Result<(), Failure> {
-        let (number, max) = (self.documents.len(), self.known.documents_max);
-        if number == max {
-            let text = format!("`data` has more than {max} documents, the limit (`documents_max`)");
-            return Err(Failure::new(Code::TooLarge, text));
+        let number = self.encoded.len();
+        self.has_more = number == self.known.documents_max;
+        if let Some(failure) = self.too_many() {
+            return Err(failure);
         }
-        let parsed = self.memory.parse(json.get().as_bytes())?;
+        let held = self.memory.hold_for(json.get().as_bytes())?;
         let value = body::value(json, &format!("data[{number}]"))?;
         if number == 0 {
             self.version = self.version.or_else(|| version_of(&value));
         }
         let document = document(self.version(), &value)
             .map_err(|error| bad(format!("`data[{number}]`: {error}")))?;
-        // Once alone, and once among the others.
-        let bytes = size_of::<Document>() + 2 * document.encode().len();
-        self.memory.replace(parsed, bytes)?;
-        self.bytes += bytes;
-        self.documents.push(document);
+        let encoded = document.encode();
+        // Its list grows, and all are copied into one message.
+        self.memory
+            .hold(3 * size_of::<Bytes>() + 2 * encoded.len())?;
+        self.memory.give_back(held);
+        self.encoded.push(encoded);
         Ok(())
+    }
+
+    /// The failure of a request with more documents than are allowed. It is that of the request, and not of its body: gRPC
+    /// has the same.
+    fn too_many(&self) -> Option<Failure> {
+        let max = self.known.documents_max;
+        self.has_more.then(|| BadDocument::TooMany { max }.into())
     }
 
     fn version(&self) -> DocArrayVersion {
@@ -157,17 +177,18 @@ impl<'r> Documents<'r> {
         })
     }
 
-    /// The documents, encoded, and whether the reply has the form of the first version.
-    fn encoded(self) -> Result<(Option<Bytes>, bool), Failure> {
+    /// The message of all, and whether the reply has the form of the first version.
+    fn encoded(self) -> (Option<Bytes>, bool) {
         let is_v1 = self.version() == DocArrayVersion::V1;
-        let data = (!self.documents.is_empty()).then(|| self.documents.encode());
-        // From here on the request counts as a whole.
-        self.memory.replace(self.bytes, 0)?;
-        Ok((data, is_v1))
+        let is_sent = !self.encoded.is_empty() && !self.has_more;
+        let data = is_sent.then(|| DocumentArray::join(&self.encoded));
+        (data, is_v1)
     }
 }
 
-fn bad(message: impl Into<String>) -> Failure {
+/// The failure of a body that is not a request. What it quotes may be as long as the body.
+fn bad(message: impl AsRef<str>) -> Failure {
+    let message = shortened(message.as_ref(), ERROR_LEN_MAX);
     Failure::new(Code::BadRequest, message)
 }
 

@@ -33,6 +33,7 @@ use super::reply::{self, Names};
 use super::request::{self, Known};
 use super::route::Call;
 use crate::auth;
+use crate::heavy::HeavyWork;
 use crate::http::parse_memory::{self, ParseMemory};
 use crate::http::state::{HttpState, options};
 use crate::http::status::{failed, status_json};
@@ -191,6 +192,7 @@ impl Session {
             ..StreamRequest::default()
         };
         let (form, service) = (self.form, self.state.service.clone());
+        let (heavy, budget) = (service.heavy(), self.budget.clone());
         let in_progress = InProgress::default();
         let (back, frames_back) = oneshot::channel();
         let (pongs, mut pongs_due) = mpsc::channel(1);
@@ -216,7 +218,7 @@ impl Session {
                 },
             };
             let frame = match reply {
-                Some(Ok(reply)) => self::reply(form, &reply),
+                Some(Ok(reply)) => self::reply(form, reply, &heavy, budget.clone()).await,
                 Some(Err(failure)) => Err(failure),
                 None => break (close_code::NORMAL, String::new()),
             };
@@ -363,8 +365,14 @@ impl Input {
         let heavy = self.session.state.service.heavy();
         let len = text.len();
         let limits = &self.session.state.limits.messages;
-        let mut memory = ParseMemory::new(limits, self.session.budget.as_ref(), len);
-        let parse = move || request::parse(&text, known, &mut memory);
+        let budget = self.session.budget.as_ref();
+        let mut memory = ParseMemory::new(limits, budget, len);
+        // The connection has counted the text until it was whole.
+        let held = budget.map(|budget| budget.hold(len));
+        let parse = move || {
+            let _held = held;
+            request::parse(&text, known, &mut memory)
+        };
         let parsed = heavy.run(len, parse).await;
         Some(Ok(match parsed {
             Ok(parsed) => parsed.envelope,
@@ -425,11 +433,18 @@ fn unreadable(error: axum::Error) -> Option<Result<Envelope, Failure>> {
     }
 }
 
-fn reply(form: Form, reply: &Envelope) -> Result<Message, Failure> {
-    Ok(match form {
-        Form::Protobuf => Message::Binary(reply.encode_to_vec().into()),
-        Form::Json => Message::Text(reply::v1(reply, Names::Snake)?.into()),
-    })
+async fn reply(
+    form: Form,
+    reply: Envelope,
+    heavy: &HeavyWork,
+    budget: Option<ByteBudget>,
+) -> Result<Message, Failure> {
+    if form == Form::Protobuf {
+        return Ok(Message::Binary(reply.encode_to_vec().into()));
+    }
+    let len = reply.data.as_ref().map_or(0, Bytes::len);
+    let write = move || reply::v1(&reply, Names::Snake, budget.as_ref());
+    Ok(Message::Text(heavy.run(len, write).await?.into()))
 }
 
 /// The code and the reason with which a stream ends that failed.

@@ -11,8 +11,9 @@ use serde_json::{Map, Value};
 
 use super::super::api_error::{ApiError, ErrorKind};
 use super::super::body::WholeBody;
-use super::super::embeddings::{EmbedRequest, Embeddings, embed};
+use super::super::embeddings::{EmbedRequest, Embeddings, embed, inputs_max};
 use super::super::json_request::parse;
+use super::super::json_value::Json;
 use super::super::models::ServedModels;
 use super::super::state::{HttpState, options};
 use super::tensors::{check_shape, texts_of_bytes, texts_of_json};
@@ -55,7 +56,7 @@ struct Input {
     datatype: String,
     #[serde(default)]
     parameters: Parameters,
-    data: Option<Value>,
+    data: Option<Json>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -113,11 +114,13 @@ pub(super) async fn infer(
     let options = options(&request)?;
     let json_len = json_len(headers)?;
     let mut whole = WholeBody::read(request, state).await?;
-    let len = whole.bytes.len();
+    let (len, texts_max) = (whole.bytes.len(), inputs_max(&state.service));
     let read = move || {
         let json = &whole.bytes[..json_len.map_or(len, |it| it.min(len))];
-        whole.parse_memory.parse(json)?;
-        Ok((InferRequest::read(&whole.bytes, json_len), whole))
+        let held = whole.parse_memory.hold_for(json)?;
+        let request = InferRequest::read(&whole.bytes, json_len, texts_max);
+        whole.parse_memory.keep_texts(held, len);
+        Ok((request, whole))
     };
     let (request, _whole) = state.service.heavy().run(len, read).await?;
     let request = request?;
@@ -153,7 +156,7 @@ fn json_len(headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
 }
 
 impl InferRequest {
-    fn read(bytes: &Bytes, json_len: Option<usize>) -> Result<Self, ApiError> {
+    fn read(bytes: &Bytes, json_len: Option<usize>, texts_max: usize) -> Result<Self, ApiError> {
         let short = || {
             let message = "`Inference-Header-Content-Length` is more than the length of the body";
             ApiError::new(ErrorKind::Syntax, message)
@@ -175,7 +178,7 @@ impl InferRequest {
         let of_output = body.outputs.first();
         let of_output = of_output.and_then(|output| output.parameters.binary_data);
         Ok(Self {
-            texts: input.texts(binary)?,
+            texts: input.texts(binary, texts_max)?,
             is_binary: of_output.or(body.parameters.binary_data_output) == Some(true),
             id: body.id,
         })
@@ -183,7 +186,7 @@ impl InferRequest {
 }
 
 impl Input {
-    fn texts(self, binary: &[u8]) -> Result<Vec<String>, ApiError> {
+    fn texts(self, binary: &[u8], max: usize) -> Result<Vec<String>, ApiError> {
         if self.datatype != "BYTES" {
             let message = format!(
                 "input `{}` is `{}`; it must be `BYTES`, with one text in each element",
@@ -192,7 +195,7 @@ impl Input {
             return Err(ApiError::invalid("inputs", message));
         }
         let texts = match (self.parameters.binary_data_size, self.data) {
-            (Some(size), None) if size == binary.len() => texts_of_bytes(binary)?,
+            (Some(size), None) if size == binary.len() => texts_of_bytes(binary, max)?,
             (Some(size), None) => {
                 let message = format!(
                     "`binary_data_size` of input `{}` is {size}, and {} bytes follow the JSON",
@@ -201,7 +204,7 @@ impl Input {
                 );
                 return Err(ApiError::invalid("inputs", message));
             }
-            (None, Some(data)) => texts_of_json(data)?,
+            (None, Some(Json(data))) => texts_of_json(data)?,
             (Some(_), Some(_)) | (None, None) => {
                 let message = format!(
                     "input `{}` must have either `data` or `binary_data_size`",
@@ -275,7 +278,7 @@ mod tests {
         let mut body = serde_json::to_vec(json).unwrap();
         let len = body.len();
         body.extend(binary);
-        InferRequest::read(&body.into(), (!binary.is_empty()).then_some(len))
+        InferRequest::read(&body.into(), (!binary.is_empty()).then_some(len), 100)
     }
 
     fn input(more: &Value) -> Value {

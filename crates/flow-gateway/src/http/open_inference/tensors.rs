@@ -7,11 +7,16 @@ use super::super::api_error::ApiError;
 /// Nested lists have as many levels as a tensor has dimensions.
 const LEVELS_MAX: usize = 8;
 
-/// The texts of a tensor of bytes.
-pub(crate) fn texts_of_bytes(mut rest: &[u8]) -> Result<Vec<String>, ApiError> {
+/// The texts of a tensor of bytes, at most `max`.
+pub(crate) fn texts_of_bytes(mut rest: &[u8], max: usize) -> Result<Vec<String>, ApiError> {
     let short = || wrong("the bytes of the tensor end within an element");
     let mut texts = Vec::new();
     while !rest.is_empty() {
+        if texts.len() == max {
+            return Err(wrong(&format!(
+                "the tensor has more than {max} texts, the limit (`documents_max`)"
+            )));
+        }
         let (len, after) = rest.split_first_chunk().ok_or_else(short)?;
         let len = usize::try_from(u32::from_le_bytes(*len)).map_err(|_| short())?;
         let (text, after) = after.split_at_checked(len).ok_or_else(short)?;
@@ -72,9 +77,9 @@ mod tests {
 
     #[test]
     fn each_element_has_its_length_before_it() {
-        assert_eq!(texts_of_bytes(b"").unwrap(), [""; 0]);
+        assert_eq!(texts_of_bytes(b"", 2).unwrap(), [""; 0]);
         assert_eq!(
-            texts_of_bytes(b"\0\0\0\0\x02\0\0\0\xc3\xa4").unwrap(),
+            texts_of_bytes(b"\0\0\0\0\x02\0\0\0\xc3\xa4", 2).unwrap(),
             ["", "ä"]
         );
         for bad in [
@@ -83,8 +88,13 @@ mod tests {
             b"\x01\0\0\0\xff",
             b"\xff\xff\xff\xffa",
         ] {
-            assert!(texts_of_bytes(bad).is_err(), "{bad:?}");
+            assert!(texts_of_bytes(bad, 2).is_err(), "{bad:?}");
         }
+        let many = texts_of_bytes(&[0; 12], 2).unwrap_err();
+        assert_eq!(
+            many.message,
+            "the tensor has more than 2 texts, the limit (`documents_max`)"
+        );
     }
 
     #[test]

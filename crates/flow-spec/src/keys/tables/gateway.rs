@@ -94,6 +94,14 @@ options! {
             .default("`true`")
             .example("read-only")
             .jina(OWN);
+        console_port: u16 = row(
+            forms::PORT,
+            "The only one of the gateway's ports that serves the console, for example one that a firewall \
+             opens for operators alone. It must be one of several ports under `port`.",
+        )
+            .default("all of them")
+            .example("9090")
+            .jina(OWN);
         expose_endpoints: IndexMap<String, ExposedEndpoint> = row(
             forms::EXPOSED,
             "Endpoints that have a route of their own, with its `http_path`, `methods` and `summary`.",

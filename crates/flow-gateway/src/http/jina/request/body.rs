@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::bad;
+use crate::http::json_value;
 use crate::http::parse_memory::ParseMemory;
 
 /// The field with the documents.
@@ -42,7 +43,10 @@ impl<'b> Body<'b> {
         if json.is_empty() {
             return Ok(Self::default());
         }
-        serde_json::from_slice(json).map_err(|error| match error.is_data() {
+        // Strings that are ignored are not checked later.
+        let json = std::str::from_utf8(json)
+            .map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
+        serde_json::from_str(json).map_err(|error| match error.is_data() {
             true => bad("the body must be a JSON object"),
             false => bad(format!("the body is not valid JSON: {error}")),
         })
@@ -51,7 +55,7 @@ impl<'b> Body<'b> {
     /// The fields besides the documents.
     pub(super) fn fields(&self, memory: &mut ParseMemory) -> Result<Map<String, Value>, Failure> {
         let fields = self.fields.iter().map(|(&name, json)| {
-            memory.parse(json.get().as_bytes())?;
+            memory.hold_for(json.get().as_bytes())?;
             Ok((name.to_owned(), value(json, name)?))
         });
         fields.collect()
@@ -76,7 +80,7 @@ pub(super) type EachDocument<'e> = dyn FnMut(&RawValue) -> Result<(), Failure> +
 
 /// Parses a part of a body, which the error names.
 pub(super) fn value(json: &RawValue, name: &str) -> Result<Value, Failure> {
-    let value = serde_json::from_str(json.get());
+    let value = json_value::from_slice(json.get().as_bytes());
     value.map_err(|error| bad(format!("`{name}` is not valid JSON: {error}")))
 }
 
@@ -107,38 +111,53 @@ fn is_object(json: &RawValue) -> bool {
 
 /// The value of the field `docs` of an object that has no other.
 fn only_docs(json: &RawValue) -> Option<&RawValue> {
-    struct Docs<'d>(&'d RawValue);
+    struct Docs;
 
-    impl<'de: 'd, 'd> Deserialize<'de> for Docs<'d> {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            deserializer.deserialize_map(DocsVisitor).map(Self)
-        }
-    }
-
-    struct DocsVisitor;
-
-    impl<'de> Visitor<'de> for DocsVisitor {
-        type Value = &'de RawValue;
+    impl<'de> Visitor<'de> for Docs {
+        type Value = Option<&'de RawValue>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "an object with `{DOCS}` alone")
         }
 
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let other = || A::Error::custom("there are other fields");
-            if map.next_key::<String>()?.as_deref() != Some(DOCS) {
-                return Err(other());
+        fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+            let mut docs = None;
+            while let Some(Name(name)) = object.next_key()? {
+                if name != Some(DOCS) {
+                    return Err(A::Error::custom("there are other fields"));
+                }
+                docs = Some(object.next_value()?);
             }
-            let docs = map.next_value()?;
-            match map.next_key::<String>()? {
-                None => Ok(docs),
-                Some(_) => Err(other()),
-            }
+            Ok(docs)
         }
     }
 
-    let docs: Result<Docs<'_>, _> = serde_json::from_str(json.get());
-    docs.ok().map(|docs| docs.0)
+    let mut json = serde_json::Deserializer::from_str(json.get());
+    json.deserialize_map(Docs).ok().flatten()
+}
+
+/// The name of a field, if it is one of those that are read. Others may be long, and are not kept.
+struct Name(Option<&'static str>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl Visitor<'_> for NameVisitor {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Name, E> {
+        let mut known = FIELDS.into_iter().chain([DATA, DOCS]);
+        Ok(Name(known.find(|it| *it == name)))
+    }
 }
 
 impl<'de: 'b, 'b> Deserialize<'de> for Body<'b> {
@@ -160,15 +179,13 @@ impl<'de> Visitor<'de> for BodyVisitor {
         Ok(Body::default())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
         let mut body = Body::default();
-        while let Some(name) = map.next_key::<String>()? {
-            if name == DATA {
-                body.data = Some(map.next_value()?);
-            } else if let Some(field) = FIELDS.into_iter().find(|it| *it == name) {
-                body.fields.insert(field, map.next_value()?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
+        while let Some(Name(name)) = object.next_key()? {
+            match name {
+                Some(DATA) => body.data = Some(object.next_value()?),
+                None | Some(DOCS) => drop(object.next_value::<IgnoredAny>()?),
+                Some(field) => drop(body.fields.insert(field, object.next_value()?)),
             }
         }
         Ok(body)

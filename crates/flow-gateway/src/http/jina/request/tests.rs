@@ -68,6 +68,12 @@ fn documents_are_a_list_or_one_or_a_list_under_docs() {
     check_documents(&json!([{"text": "a"}, {"text": "b"}]), 2);
     check_documents(&json!({"text": "a"}), 1);
     check_documents(&json!({"docs": [{"text": "a"}]}), 1);
+    check_documents(&json!({"docs": {"text": "a"}}), 1);
+    check_documents(&json!({"docs": null}), 0);
+    check_documents(&json!({"docs": [], "other": 1}), 1);
+    let twice = read_text(r#"{"data": {"docs": [], "docs": [{}, {}]}}"#).unwrap();
+    let documents = DocumentArray::decode(&twice.envelope.data.unwrap()).unwrap();
+    assert_eq!(documents.len(), 2);
 }
 
 #[track_caller]
@@ -125,14 +131,41 @@ fn bodies_that_are_not_requests_are_reported_with_the_reason() {
         json!({"data": [{"text": "a"}, 5]}),
         "`data[1]`: a document is a JSON object, not a number",
     );
-    check(
-        json!({"data": [{}, {}, {}, {}]}),
-        "`data` has more than 3 documents, the limit (`documents_max`)",
-    );
-    let text = read_text("{").unwrap_err();
-    assert!(text.starts_with("the body is not valid JSON: "), "{text}");
+    for bad in [&b"{"[..], b"{} 1", b"{\"other\": \"\xff\"}"] {
+        let text = read_text(Bytes::copy_from_slice(bad)).unwrap_err();
+        assert!(text.starts_with("the body is not valid JSON: "), "{text}");
+    }
     let text = read_text(r#"{"data": [{"weight": 1e999}]}"#).unwrap_err();
     assert!(text.starts_with("`data[0]` is not valid JSON: "), "{text}");
+}
+
+#[test]
+fn no_document_is_read_after_the_limit() {
+    let body = r#"{"data": [{}, {}, {}, 4, 5], "requestId": "a"}"#;
+    let envelope = read_text(body).unwrap().envelope;
+    let status = envelope.header.unwrap().status.unwrap();
+    assert_eq!(
+        status.description,
+        "the request has more than 3 documents, the limit; send them in several requests"
+    );
+    assert_eq!(envelope.data, None);
+}
+
+#[test]
+fn an_error_does_not_repeat_a_long_text() {
+    let name = "x".repeat(10_000);
+    let text = read(&json!({"data": [{"granularity": 0, name: {"a": 1}}]})).unwrap_err();
+    assert!(text.len() <= 1000, "{}", text.len());
+}
+
+#[test]
+fn json_within_a_text_is_not_read() {
+    let name = "$serde_json::private::RawValue";
+    let body = json!({"data": [{"tags": {"a": {name: "[1]"}}}]});
+    let envelope = read(&body).unwrap().envelope;
+    let documents = DocumentArray::decode(&envelope.data.unwrap()).unwrap();
+    let document = documents[0].to_json().unwrap();
+    assert_eq!(document["tags"]["a"][name], "[1]");
 }
 
 #[test]
@@ -153,8 +186,8 @@ fn an_empty_body_and_null_are_requests_without_documents() {
 }
 
 #[test]
-fn only_the_documents_values_of_one_at_a_time_count_in_the_budget() {
-    let budget = ByteBudget::new(128 << 10);
+fn the_values_of_one_document_at_a_time_count_in_the_budget() {
+    let budget = ByteBudget::new(160 << 10);
     let large = json!({"embedding": vec![0; 300]});
     let read = |documents: Value| {
         let mut memory = ParseMemory::new(&Limits::default(), Some(&budget), 0);
