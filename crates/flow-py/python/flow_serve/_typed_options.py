@@ -148,6 +148,7 @@ class FlowOptions(InheritedOptions, total=False):
     no_debug_endpoints: bool | None
     no_crud_endpoints: bool | None
     console: Any
+    console_port: int | None
     expose_endpoints: Values | None
     prefetch: int | None
     in_flight_max: int | None
@@ -198,6 +199,7 @@ class DeploymentOptions(ExecutorOptions, total=False):
     no_debug_endpoints: bool | None
     no_crud_endpoints: bool | None
     console: Any
+    console_port: int | None
     expose_endpoints: Values | None
     prefetch: int | None
     in_flight_max: int | None
@@ -243,6 +245,7 @@ class GatewayOptions(TypedDict, total=False):
     no_debug_endpoints: bool | None
     no_crud_endpoints: bool | None
     console: Any
+    console_port: int | None
     expose_endpoints: Values | None
     prefetch: int | None
     in_flight_max: int | None
