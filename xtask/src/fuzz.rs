@@ -29,7 +29,6 @@ const TARGETS: &[&str] = &[
     "index_log",
     "merge",
     "hub",
-    "http_body",
 ];
 
 /// Last lines of a fuzzer that are shown: its statistics, or its report of a failure.

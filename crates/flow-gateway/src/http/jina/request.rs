@@ -13,10 +13,9 @@ use flow_proto::jina::HeaderProto;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use self::body::Body;
+use self::body::{Body, bad};
 use super::route::Call;
 use crate::http::parse_memory::ParseMemory;
-use crate::shortened::shortened;
 
 /// Fields of a document of the first version.
 const V1_FIELDS: [&str; 20] = [
@@ -44,9 +43,6 @@ const V1_FIELDS: [&str; 20] = [
 
 /// Fields that clients of the first version send with every document, and documents of the second do not have.
 const V1_MARKS: [&str; 2] = ["granularity", "adjacency"];
-
-/// Longest error that a client gets, in bytes.
-const ERROR_LEN_MAX: usize = 1000;
 
 /// The endpoint of a body that names none.
 const ROOT: &str = "/";
@@ -184,12 +180,6 @@ impl<'r> Documents<'r> {
         let data = is_sent.then(|| DocumentArray::join(&self.encoded));
         (data, is_v1)
     }
-}
-
-/// The failure of a body that is not a request. What it quotes may be as long as the body.
-fn bad(message: impl AsRef<str>) -> Failure {
-    let message = shortened(message.as_ref(), ERROR_LEN_MAX);
-    Failure::new(Code::BadRequest, message)
 }
 
 /// A text that may have either of two names. An empty one counts as absent.

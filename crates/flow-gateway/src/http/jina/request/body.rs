@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use flow_core::Failure;
+use flow_core::{Code, Failure};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::bad;
 use crate::http::json_value;
 use crate::http::parse_memory::ParseMemory;
+use crate::shortened::shortened;
+
+/// Longest error that a client gets, in bytes.
+const ERROR_LEN_MAX: usize = 1000;
 
 /// The field with the documents.
 const DATA: &str = "data";
@@ -73,6 +76,12 @@ impl<'b> Body<'b> {
             },
         }
     }
+}
+
+/// The failure of a body that is not a request. What it quotes may be as long as the body.
+pub(super) fn bad(message: impl AsRef<str>) -> Failure {
+    let message = shortened(message.as_ref(), ERROR_LEN_MAX);
+    Failure::new(Code::BadRequest, message)
 }
 
 /// Processes a document.
