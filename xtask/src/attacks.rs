@@ -51,6 +51,10 @@ const BEFORE: &[(&str, &str)] = &[
         "60 connections: 1.1 GiB of a limit of 256 MiB",
     ),
     (
+        "bodies_of_json_stay_near_the_memory_that_the_gateway_names",
+        "4 bodies of 10 MB: 1.9 GB of a limit of 256 MiB",
+    ),
+    (
         "attacks_at_the_same_time_stay_near_the_memory_that_the_gateway_names",
         "323 to 519 MiB of a limit of 256 MiB",
     ),

@@ -991,21 +991,6 @@ fn the_gateway_has_options_for_its_http_routes() {
         "console: readonly",
         "must be `true`, `false` or `read-only`, is the text `readonly`",
     );
-    for (port, expected) in [(7000, 0), (7001, 1)] {
-        check_gateway(
-            &format!("port: [7000, 7001], console_port: {port}"),
-            "http/console_port",
-            json!(expected),
-        );
-    }
-    check_gateway_problem(
-        "port: [7000, 7001], console_port: 7002",
-        "`console_port` is 7002, which is not a port of the gateway; write it under `port`, too, as in `port: [8080, 7002]`",
-    );
-    check_gateway_problem(
-        "port: [7000, 7001], protocol: [http, grpc], only_protocols: true, console_port: 7001",
-        "`console_port` is 7001, which serves no HTTP because of `only_protocols`; choose a port whose protocol is `http`",
-    );
     check_gateway("title: A", "http/title", json!("A"));
     check_gateway("description: B", "http/description", json!("B"));
     for key in ["no_debug_endpoints", "no_crud_endpoints"] {
@@ -1032,6 +1017,25 @@ fn the_gateway_has_options_for_its_http_routes() {
         "expose_graphql_endpoint: true",
         "`expose_graphql_endpoint` is not supported: the gateway speaks no GraphQL; its HTTP routes take the same \
          documents as JSON",
+    );
+}
+
+#[test]
+fn one_of_several_ports_may_be_the_only_one_with_the_console() {
+    for (port, expected) in [(7000, 0), (7001, 1)] {
+        check_gateway(
+            &format!("port: [7000, 7001], console_port: {port}"),
+            "http/console_port",
+            json!(expected),
+        );
+    }
+    check_gateway_problem(
+        "port: [7000, 7001], console_port: 7002",
+        "`console_port` is 7002, which is not a port of the gateway; write it under `port`, too, as in `port: [8080, 7002]`",
+    );
+    check_gateway_problem(
+        "port: [7000, 7001], protocol: [http, grpc], only_protocols: true, console_port: 7001",
+        "`console_port` is 7001, which serves no HTTP because of `only_protocols`; choose a port whose protocol is `http`",
     );
 }
 
