@@ -87,7 +87,7 @@ fn verdict(table: &Table) -> String {
     });
     let alone = table.values(ALONE, FLOW).map(|times| {
         let time = median(times);
-        format!("- {ALONE}: {time:.0} ms; where this is much more than 15, the machine is slow\n")
+        format!("- {ALONE}: {time:.0} ms, a measure of the machine\n")
     });
     lines.chain(alone).collect()
 }

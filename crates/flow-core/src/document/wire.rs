@@ -135,6 +135,7 @@ pub(super) fn put_header(out: &mut BytesMut, number: u32, length: usize) {
 pub(super) fn field_len(number: u32, length: usize) -> usize {
     encoded_len_varint(u64::from(number) << 3) + encoded_len_varint(length as u64) + length
 }
+
 /// The message with some of its fields before the others. Within both groups the order stays.
 pub(super) fn with_first(message: &[u8], is_first: impl Fn(&Field<'_>) -> bool) -> BytesMut {
     let fields = || Fields::of(message).filter_map(Result::ok);

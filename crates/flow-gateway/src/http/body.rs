@@ -29,8 +29,8 @@ impl WholeBody {
     /// Reads a request's body. Handlers of APIs map the failure to their own shape of errors, so they call this instead
     /// of using an extractor with a shape of its own.
     ///
-    /// Its length is limited as that of a message after decompression, compressed or not, because it takes many times that
-    /// while it is parsed.
+    /// Its length is limited as that of a message after decompression, compressed or not: a body takes many
+    /// times its length while it is parsed.
     pub(crate) async fn read(request: Request, state: &HttpState) -> Result<Self, Failure> {
         let max = parse_memory::len_max(&state.limits.messages);
         let budget = request.extensions().get::<ByteBudget>().cloned();

@@ -10,7 +10,7 @@ const BYTES_EACH: usize = 10;
 
 /// The most bytes of memory that an element of a list takes. It is a value of JSON, three of them while its list grows (it
 /// is copied to one of twice the length), and then part of a message. Measured with documents of both versions, as are
-/// the next three.
+/// the next two.
 const ELEMENT: usize = 330;
 
 /// What a list takes besides: it begins with room for four elements.
@@ -19,7 +19,8 @@ const LIST: usize = 220;
 /// What an object takes besides: room for four fields, the table of their names, and a message of its own.
 const OBJECT: usize = 1100;
 
-/// What a field of an object takes besides: its name, and a place in two tables that grow.
+/// What a field of an object takes besides: its name, and a place in two tables that grow. Calculated from the sizes of their
+/// entries.
 const FIELD: usize = 400;
 
 /// What a byte of a string takes: it is copied up to six times on its way into a message.
@@ -85,6 +86,7 @@ impl ParseMemory {
         self.give_back(held.saturating_sub(kept));
     }
 
+    /// Holds `bytes` more. Fails if the request takes too much with them, or if there is no room for them.
     pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
         let taken = self.taken.saturating_add(bytes);
         if taken >= self.request_max {
@@ -98,7 +100,7 @@ impl ParseMemory {
         if self.held.as_mut().is_some_and(|held| !held.try_add(bytes)) {
             let taken = taken.div_ceil(1 << 20);
             let text = format!(
-                "the body may take {taken} MiB while it is parsed, and the gateway does not have them at the moment"
+                "the body may take {taken} MiB while it is parsed, and the gateway has less than that left at the moment"
             );
             return Err(Failure::new(Code::Overloaded, text).with_retry_after(RETRY_AFTER));
         }

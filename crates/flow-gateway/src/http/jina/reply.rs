@@ -26,7 +26,7 @@ use super::super::status::{status, status_json, write_retry_after};
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The most memory that a byte of documents takes in their JSON: a number of four bytes has up to 20 digits, and the text
-/// is copied when it grows.
+/// is copied when it grows. Calculated, as is the next one.
 const WRITTEN_BYTE: usize = 8;
 
 /// The most memory that a byte of a document takes while it becomes JSON: a field of ten bytes has places in two tables.
@@ -188,7 +188,7 @@ pub(super) fn hold_for(
     let text = format!("the reply may take {taken} MiB as JSON, and the gateway");
     Err(match bytes < budget.process_max() {
         true => {
-            let text = format!("{text} does not have them at the moment");
+            let text = format!("{text} has less than that left at the moment");
             Failure::new(Code::Overloaded, text)
         }
         false => {
