@@ -8,7 +8,11 @@ use futures_util::future::join_all;
 use super::api_error::{ApiError, ErrorKind};
 use crate::discovery::{node_endpoints, soon};
 use crate::node::GatewayNode;
+use crate::shortened::shortened;
 use crate::snapshot::Snapshot;
+
+/// Longest unknown name of a model that an error repeats, in bytes.
+const NAME_LEN_MAX: usize = 200;
 
 /// The endpoint of an executor that does not say which one computes its model.
 const ENCODE: &str = "/encode";
@@ -129,6 +133,7 @@ impl ServedModels {
     }
 
     fn unknown(&self, name: &str) -> ApiError {
+        let name = shortened(name, NAME_LEN_MAX);
         let message = match self.all().next() {
             None if self.incomplete => return not_ready(),
             None => format!("there is no model `{name}`: {NO_MODEL}"),
