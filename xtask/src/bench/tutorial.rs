@@ -25,8 +25,13 @@ const BAR: f64 = 0.10;
 
 const ROW: &str = "10,000 documents, request_size 32";
 const FLOW: &str = "flow";
+const FLOW_INT8: &str = "flow, precision: int8";
 const ALONE: &str = "encoder alone";
 const JINA: &str = "Jina 3.27, sentence-transformers fp32";
+
+/// `precision: int8` takes Jina's time divided by this, and encodes this many documents a second.
+const INT8_TIMES_JINA: f64 = 8.0;
+const INT8_RATE: f64 = 3_344.0;
 
 /// Prints the seconds that a file of documents takes without a flow around the encoder.
 const ALONE_EXAMPLE: &str = "encode_alone";
@@ -34,18 +39,23 @@ const ALONE_EXAMPLE: &str = "encode_alone";
 pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     let docs = report.scratch("docs.jsonl");
     corpus::write_tutorial(&docs, DOCS)?;
-    let mut table = Table::new([FLOW, ALONE, JINA], "seconds");
-    let flow = if bench.has(System::Flow) {
-        Some(warm_flow(report)?)
+    let mut table = Table::new([FLOW, FLOW_INT8, ALONE, JINA], "seconds");
+    let flows = if bench.has(System::Flow) {
+        let int8 = report.scratch("int8.yml");
+        std::fs::write(&int8, INT8_FLOW)?;
+        vec![
+            (FLOW, warm_flow("flows/encode.yml", report)?),
+            (FLOW_INT8, warm_flow(&int8.display().to_string(), report)?),
+        ]
     } else {
-        None
+        Vec::new()
     };
     let jina = bench.jina_with_encoder()?;
     for round in 0..bench.rounds {
-        if let Some(flow) = &flow {
+        for (name, flow) in &flows {
             let seconds = post(flow, &docs, report)?;
-            eprintln!("tutorial · flow · round {round}: {seconds:.2} s");
-            table.add(ROW, FLOW, seconds);
+            eprintln!("tutorial · {name} · round {round}: {seconds:.2} s");
+            table.add(ROW, name, seconds);
         }
         if bench.has(System::Bare) {
             table.add(ROW, ALONE, encoder_alone(&docs)?);
@@ -57,8 +67,17 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     report.write("tutorial", &table, &verdict(&table))
 }
 
-fn warm_flow(report: &Report) -> anyhow::Result<ours::Flow> {
-    let flow = ours::up("flows/encode.yml")?;
+/// `flows/encode.yml` with 8-bit integers.
+const INT8_FLOW: &str = "\
+jtype: Flow
+executors:
+  - name: encoder
+    uses: sentence-encoder
+    uses_with: {precision: int8}
+";
+
+fn warm_flow(file: &str, report: &Report) -> anyhow::Result<ours::Flow> {
+    let flow = ours::up(file)?;
     let docs = report.scratch("warm-up.jsonl");
     corpus::write_tutorial(&docs, WARM_UP_DOCS)?;
     post(&flow, &docs, report)?;
@@ -103,12 +122,22 @@ pub(super) fn seconds(output: &str) -> anyhow::Result<f64> {
 
 fn verdict(table: &Table) -> String {
     let time = |system| table.values(ROW, system).map(median);
-    let Some((flow, alone)) = time(FLOW).zip(time(ALONE)) else {
-        return String::new();
-    };
-    let more = (flow / alone - 1.0) * 100.0;
-    let bar = BAR * 100.0;
-    format!("The bar: at most {bar:.0} % over the encoder alone; flow takes {more:+.1} %.\n")
+    let mut verdict = String::new();
+    if let Some((flow, alone)) = time(FLOW).zip(time(ALONE)) {
+        let more = (flow / alone - 1.0) * 100.0;
+        let bar = BAR * 100.0;
+        verdict += &format!(
+            "The bar: at most {bar:.0} % over the encoder alone; flow takes {more:+.1} %.\n"
+        );
+    }
+    if let Some((int8, jina)) = time(FLOW_INT8).zip(time(JINA)) {
+        let (times, rate) = (jina / int8, DOCS as f64 / int8);
+        verdict += &format!(
+            "The bars of `precision: int8`: {INT8_TIMES_JINA} times Jina and {INT8_RATE} documents/s; \
+             it is {times:.2} times Jina, with {rate:.0} documents/s.\n"
+        );
+    }
+    verdict
 }
 
 #[cfg(test)]
@@ -134,6 +163,11 @@ mod tests {
             "{}",
             verdict(&table)
         );
+        table.add(ROW, FLOW_INT8, 2.5);
+        table.add(ROW, JINA, 20.0);
+        let verdict_of_both = verdict(&table);
+        let expected = "it is 8.00 times Jina, with 4000 documents/s";
+        assert!(verdict_of_both.contains(expected), "{verdict_of_both}");
         assert_eq!(verdict(&Table::new([FLOW], "seconds")), "");
     }
 }
