@@ -1,4 +1,5 @@
-//! Runs transformer models that turn texts into vectors, on the CPU and on NVIDIA GPUs.
+//! Runs transformer models that turn texts into vectors, on the CPU and on NVIDIA GPUs, and models that score pairs of texts, on
+//! the CPU.
 //!
 //! A model is composed of five parts:
 //!
@@ -32,8 +33,8 @@
 //! # }
 //! ```
 //!
-//! An executor with another head, such as a reranker, uses the parts directly: [`source::pull`], [`Tokenizer::load`] and
-//! [`engine::ModelEngine::load`].
+//! [`CrossEncoder`] scores pairs of texts with the same parts and another head (`engine/classification_head.rs`). An executor with a head of
+//! its own uses the parts directly: [`source::pull`], [`Tokenizer::load`] and [`engine::ModelEngine::load`].
 //!
 //! Nothing here prints or reads environment variables; the program passes what it has read.
 
@@ -41,6 +42,7 @@
 
 mod batch_plan;
 mod cached_encoder;
+mod cross_encoder;
 mod derived_file;
 mod device;
 mod encode_times;
@@ -51,6 +53,7 @@ mod fast;
 mod fidelity;
 mod matryoshka;
 mod options;
+mod pair_tokenizer;
 mod parallelism;
 mod pooling;
 mod sentence_config;
@@ -64,6 +67,7 @@ mod weights;
 mod worker_pool;
 
 pub use cached_encoder::{CachedEncoder, EncodeWork, Encoded};
+pub use cross_encoder::{CrossEncoder, PairScores, ScoreRequest};
 pub use device::{DeviceSpec, DeviceUnavailable, OpenDevices, UnknownDevice};
 pub use encode_times::EncodeTimes;
 pub use encoder::{EncodeError, EncodeRequest, IsCancelled, LoadEncoderError, TextEncoder};
@@ -74,7 +78,7 @@ pub use options::{EncoderOptions, EngineKind, Precision};
 pub use pooling::{PoolingHead, PoolingMode};
 pub use sentence_config::SentenceConfigError;
 pub use tokenizer::{Token, Tokenizer, TokenizerError, TokenizerOptions};
-pub use tokens::{HiddenStates, TokenBatch};
+pub use tokens::{HiddenStates, PairTokens, TokenBatch};
 pub use vector_cache::{CacheCounts, CacheOptions, OpenCacheError, VectorCache};
 pub use vectors::Vectors;
 pub use weights::{WeightsError, WeightsFile};

@@ -42,7 +42,7 @@ impl Parallelism {
     }
 
     /// Every worker runs batches.
-    fn on_cpu(options: &EncoderOptions, workers: NonZeroUsize, pads: bool) -> Self {
+    pub(crate) fn on_cpu(options: &EncoderOptions, workers: NonZeroUsize, pads: bool) -> Self {
         Self {
             workers,
             batch_workers: workers.get(),

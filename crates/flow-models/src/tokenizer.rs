@@ -75,6 +75,16 @@ pub enum TokenizerError {
         /// Number of special tokens of each text.
         special: usize,
     },
+    /// `max_length` leaves no token for one of the texts of a pair.
+    #[error(
+        "`max_length` is {requested}; it must be at least 2 more than {special}, the number of special tokens of a pair of texts"
+    )]
+    PairMaxLength {
+        /// The requested length.
+        requested: usize,
+        /// Number of special tokens of each pair.
+        special: usize,
+    },
     /// A text could not be tokenized.
     #[error("the tokenizer failed")]
     Tokenize(#[source] tokenizers::Error),
@@ -246,7 +256,7 @@ impl Tokenizer {
 
 /// The beginning of a text that a model can read with this many tokens. The rest would be tokenized and then cut off, and a
 /// long text would keep the texts of others waiting.
-fn readable(text: &str, max_length: usize) -> &str {
+pub(crate) fn readable(text: &str, max_length: usize) -> &str {
     // A token has one byte at least.
     if text.len() <= max_length {
         return text;

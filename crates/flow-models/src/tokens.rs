@@ -11,6 +11,9 @@ pub struct TokenBatch {
     pub ids: Vec<u32>,
     /// Number of tokens of each text.
     pub lengths: Vec<usize>,
+    /// Where the second text of each pair begins, as a number of tokens from the pair's beginning. Empty if the batch has texts
+    /// instead of pairs.
+    pub second_starts: Vec<usize>,
     /// The id of the padding token, for engines that pad.
     pub padding_id: u32,
 }
@@ -20,6 +23,19 @@ impl TokenBatch {
     pub fn push(&mut self, ids: &[u32]) {
         self.ids.extend_from_slice(ids);
         self.lengths.push(ids.len());
+    }
+
+    /// Appends a pair of texts, which counts as one text. A batch has either pairs or texts.
+    pub fn push_pair(&mut self, pair: &PairTokens) {
+        self.push(&pair.ids);
+        self.second_starts.push(pair.second_start);
+    }
+
+    /// The range within the text with index `text` of tokens that belong to the second text of a pair.
+    pub(crate) fn second_text(&self, text: usize) -> Range<usize> {
+        let length = self.lengths[text];
+        let start = self.second_starts.get(text).copied().unwrap_or(length);
+        start.min(length)..length
     }
 
     /// Length of the longest text, in tokens.
@@ -63,6 +79,17 @@ impl TokenBatch {
         }
         padded
     }
+}
+
+/// The token ids of a pair of texts, as the tokenizer joins them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PairTokens {
+    /// All ids, with special tokens.
+    pub ids: Vec<u32>,
+    /// The number of tokens before the second text: those to which the tokenizer gives type 0.
+    pub second_start: usize,
+    /// Whether a text has lost its last tokens.
+    pub is_truncated: bool,
 }
 
 /// The hidden states of a batch after the last layer, one per token. There may be unused states between texts.
@@ -115,5 +142,19 @@ mod tests {
         assert_eq!(batch.ranges(), [0..3, 3..4]);
         assert_eq!(batch.padded_ids(), [1, 2, 3, 4, 9, 9]);
         assert!(!batch.has_equal_lengths());
+    }
+
+    #[test]
+    fn only_a_pair_has_a_second_text() {
+        let mut texts = TokenBatch::default();
+        texts.push(&[1, 2, 3]);
+        assert_eq!(texts.second_text(0), 3..3);
+        let mut pairs = TokenBatch::default();
+        pairs.push_pair(&PairTokens {
+            ids: vec![1, 2, 3],
+            second_start: 1,
+            is_truncated: false,
+        });
+        assert_eq!(pairs.second_text(0), 1..3);
     }
 }

@@ -125,6 +125,11 @@ impl WeightsFile {
         })
     }
 
+    /// The file's path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The number of elements in all tensors.
     #[must_use]
     pub fn parameters(&self) -> u64 {
@@ -137,6 +142,15 @@ impl WeightsFile {
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.header.info(name).is_some()
+    }
+
+    /// The shape of a tensor.
+    ///
+    /// # Errors
+    ///
+    /// If it does not exist.
+    pub(crate) fn shape(&self, name: &str) -> Result<&[usize], WeightsError> {
+        Ok(&self.info(name)?.shape)
     }
 
     /// Checks that a tensor exists and has this shape and a supported data type.

@@ -74,6 +74,16 @@ pub enum EncodeError {
     /// The engine failed.
     #[error(transparent)]
     Forward(#[from] ForwardError),
+    /// A pair has too many tokens, and the request forbids truncation.
+    #[error(
+        "a text and its query have more than {max} tokens together, the most that the model reads"
+    )]
+    TooLong {
+        /// The pair's place in the call.
+        pair: usize,
+        /// Maximum tokens of a pair.
+        max: usize,
+    },
     /// It was cancelled between two batches.
     #[error("the encoding was cancelled")]
     Cancelled,

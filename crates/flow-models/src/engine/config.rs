@@ -64,13 +64,22 @@ impl EngineConfig {
             },
             (EngineKind::Candle, false) => Err(EngineConfigError::CandleDevice),
             (EngineKind::Flow, true) => {
-                let precision = cpu_precision(options)?;
-                let kernels = Kernels::select(precision, options.back_end)?;
+                let kernels = cpu_kernels(options)?;
                 Ok(Self::Cpu(kernels, options.cache_folder.clone()))
             }
             (EngineKind::Flow, false) => Ok(Self::Gpu(devices.gpus, gpu_precision(options)?)),
         }
     }
+}
+
+/// flow's own kernels on the CPU, as the options ask for them.
+///
+/// # Errors
+///
+/// If they are not available.
+pub(crate) fn cpu_kernels(options: &EncoderOptions) -> Result<Kernels, EngineConfigError> {
+    let precision = cpu_precision(options)?;
+    Ok(Kernels::select(precision, options.back_end)?)
 }
 
 fn cpu_precision(options: &EncoderOptions) -> Result<CpuPrecision, EngineConfigError> {

@@ -44,6 +44,22 @@ pub enum ModelError {
     /// The architecture is invalid or unsupported.
     #[error(transparent)]
     Architecture(#[from] ArchitectureError),
+    /// The model has no head that scores pairs of texts.
+    #[error(
+        "`{path}` has no head that scores pairs of texts: a tensor is missing; the model is perhaps an encoder, not a reranker"
+    )]
+    NoHead {
+        /// The file with the weights.
+        path: PathBuf,
+        /// The missing tensor.
+        #[source]
+        source: WeightsError,
+    },
+    /// The head has several scores, or none.
+    #[error(
+        "the model gives each pair of texts {0} scores instead of one: it is a classifier, not a reranker"
+    )]
+    Labels(usize),
     /// The weights could not be read, or do not match the configuration.
     #[error(transparent)]
     Weights(#[from] WeightsError),

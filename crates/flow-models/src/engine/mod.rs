@@ -7,16 +7,20 @@
 
 #[cfg_attr(not(feature = "candle"), path = "candle_absent.rs")]
 mod candle;
+mod classification_head;
 mod config;
 mod cpu;
 mod error;
 mod gpu;
+mod info;
 mod size;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use flow_kernels::Kernels;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 pub use candle::{CandleEngine, CandleError, CandleForwardError};
 pub use config::{EngineConfig, EngineConfigError};
@@ -24,8 +28,12 @@ pub use cpu::CpuEngine;
 pub use error::{ForwardError, ModelError};
 pub use flow_cuda::NVML;
 pub use gpu::{GpuEngine, GpuId};
+pub use info::EngineInfo;
 
-use crate::family::{Architecture, ConfigFile, ModelFamily, ModelTensors};
+pub(crate) use classification_head::ClassificationHead;
+pub(crate) use config::cpu_kernels;
+
+use crate::family::{Architecture, ModelFamily, ModelTensors};
 use crate::pooling::PoolingHead;
 use crate::source::{CONFIG_FILE, WEIGHTS_FILE};
 use crate::tokens::TokenBatch;
@@ -49,17 +57,6 @@ pub enum ModelEngine {
     Candle(Box<CandleEngine>),
 }
 
-/// Names of an engine, its back end and its precision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EngineInfo {
-    /// `flow` or `candle`.
-    pub engine: &'static str,
-    /// The instruction set, or the GPU's compute capability.
-    pub back_end: String,
-    /// The precision of matrix products.
-    pub precision: String,
-}
-
 impl ModelEngine {
     /// Loads the model in `folder`.
     ///
@@ -67,39 +64,24 @@ impl ModelEngine {
     ///
     /// If its family is not supported, or its weights do not match its `config.json`.
     pub fn load(folder: &Path, config: &EngineConfig) -> Result<Self, ModelError> {
-        let path = folder.join(CONFIG_FILE);
-        let text = fs::read(&path).map_err(|source| ModelError::ReadConfig {
-            path: path.clone(),
-            source,
-        })?;
-        let model_type = parse::<ModelType>(&path, &text)?.model_type;
-        let model_type = model_type.as_deref().unwrap_or("");
         let supported = match config {
             EngineConfig::Cpu(..) | EngineConfig::Gpu(..) => FAMILIES,
             EngineConfig::Candle(_) => CANDLE_FAMILIES,
         };
-        let family =
-            ModelFamily::from_model_type(model_type).filter(|_| supported.contains(&model_type));
-        let family = family.ok_or_else(|| ModelError::Family {
-            path: path.clone(),
-            found: model_type.to_owned(),
-            supported,
-        })?;
-        let architecture = Architecture::new(family, &parse::<ConfigFile>(&path, &text)?)?;
-        let weights = WeightsFile::open(&folder.join(WEIGHTS_FILE))?;
-        architecture.check(&weights)?;
+        let files = ModelFiles::open(folder, supported)?;
         Ok(match config {
             EngineConfig::Cpu(kernels, cache) => {
-                let tensors = ModelTensors::new(&architecture, &weights);
                 let folders = (folder, cache.as_deref());
-                Self::Cpu(Box::new(CpuEngine::load(&tensors, folders, *kernels)?))
+                let engine = CpuEngine::load(&files.tensors(), folders, *kernels)?;
+                Self::Cpu(Box::new(engine))
             }
             EngineConfig::Gpu(gpus, precision) => {
-                let tensors = ModelTensors::new(&architecture, &weights);
-                Self::Gpu(Box::new(GpuEngine::load(&tensors, gpus, *precision)?))
+                let engine = GpuEngine::load(&files.tensors(), gpus, *precision)?;
+                Self::Gpu(Box::new(engine))
             }
             EngineConfig::Candle(threads) => {
-                let engine = CandleEngine::load(&parse(&path, &text)?, weights, *threads)?;
+                let config = files.parse_config()?;
+                let engine = CandleEngine::load(&config, files.weights, *threads)?;
                 Self::Candle(Box::new(engine))
             }
         })
@@ -147,22 +129,18 @@ impl ModelEngine {
     /// Names of the engine, its back end and its precision.
     #[must_use]
     pub fn info(&self) -> EngineInfo {
-        let (engine, back_end, precision) = match self {
-            Self::Cpu(engine) => {
-                let kernels = engine.kernels();
-                let back_end = kernels.instruction_set().to_string();
-                ("flow", back_end, kernels.precision().to_string())
-            }
-            Self::Gpu(engine) => {
-                let back_end = format!("cuda {}", engine.capability());
-                ("flow", back_end, engine.precision().to_string())
-            }
-            Self::Candle(_) => ("candle", "candle".to_owned(), "f32".to_owned()),
-        };
-        EngineInfo {
-            engine,
-            back_end,
-            precision,
+        match self {
+            Self::Cpu(engine) => engine.info(),
+            Self::Gpu(engine) => EngineInfo {
+                engine: "flow",
+                back_end: format!("cuda {}", engine.capability()),
+                precision: engine.precision().to_string(),
+            },
+            Self::Candle(_) => EngineInfo {
+                engine: "candle",
+                back_end: "candle".to_owned(),
+                precision: "f32".to_owned(),
+            },
         }
     }
 
@@ -231,13 +209,75 @@ impl ModelEngine {
     }
 }
 
+/// The files of a model, whose weights have been checked against its configuration.
+struct ModelFiles {
+    config_path: PathBuf,
+    config: Vec<u8>,
+    architecture: Architecture,
+    weights: WeightsFile,
+}
+
+impl ModelFiles {
+    /// Opens the model in `folder`, whose family must be one of `supported`.
+    fn open(folder: &Path, supported: &'static [&'static str]) -> Result<Self, ModelError> {
+        let config_path = folder.join(CONFIG_FILE);
+        let config = fs::read(&config_path).map_err(|source| ModelError::ReadConfig {
+            path: config_path.clone(),
+            source,
+        })?;
+        let model_type = parse::<ModelType>(&config_path, &config)?.model_type;
+        let model_type = model_type.as_deref().unwrap_or("");
+        let family =
+            ModelFamily::from_model_type(model_type).filter(|_| supported.contains(&model_type));
+        let family = family.ok_or_else(|| ModelError::Family {
+            path: config_path.clone(),
+            found: model_type.to_owned(),
+            supported,
+        })?;
+        let architecture = Architecture::new(family, &parse(&config_path, &config)?)?;
+        let weights = WeightsFile::open(&folder.join(WEIGHTS_FILE))?;
+        architecture.check(&weights)?;
+        Ok(Self {
+            config_path,
+            config,
+            architecture,
+            weights,
+        })
+    }
+
+    fn tensors(&self) -> ModelTensors<'_> {
+        ModelTensors::new(&self.architecture, &self.weights)
+    }
+
+    fn parse_config<T: DeserializeOwned>(&self) -> Result<T, ModelError> {
+        parse(&self.config_path, &self.config)
+    }
+}
+
+/// Loads the cross-encoder in `folder`: a model, and the head that scores pairs of texts. `cache` is a folder for what is
+/// computed from a model once.
+///
+/// # Errors
+///
+/// If its family is not supported, its weights do not match its `config.json`, or it has no head with one label.
+pub(crate) fn load_cross_encoder(
+    folder: &Path,
+    kernels: Kernels,
+    cache: Option<&Path>,
+) -> Result<(CpuEngine, ClassificationHead), ModelError> {
+    let files = ModelFiles::open(folder, FAMILIES)?;
+    let head = ClassificationHead::load(&files.architecture, &files.weights, kernels)?;
+    let engine = CpuEngine::load(&files.tensors(), (folder, cache), kernels)?;
+    Ok((engine, head))
+}
+
 /// The field of `config.json` that determines how to read the others.
 #[derive(Deserialize)]
 struct ModelType {
     model_type: Option<String>,
 }
 
-fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, ModelError> {
+fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, ModelError> {
     let invalid = |source| ModelError::Config {
         path: path.to_owned(),
         source,

@@ -84,6 +84,15 @@ pub(crate) enum LayerPart {
     MlpNorm,
 }
 
+/// The activation of a classification head's hidden layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClassificationActivation {
+    /// `max(x, 0)`.
+    Relu,
+    /// The hyperbolic tangent.
+    Tanh,
+}
+
 /// An architecture that is invalid or unsupported.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchitectureError {
@@ -139,6 +148,23 @@ impl ModelFamily {
             Self::DistilBert => "distilbert.",
             Self::Roberta => "roberta.",
             Self::Mpnet => "mpnet.",
+        }
+    }
+
+    /// Names of the two linear layers that turn the first token's hidden state into scores, without `.weight` or `.bias`.
+    pub(super) fn classification(self) -> [&'static str; 2] {
+        match self {
+            Self::Bert => ["bert.pooler.dense", "classifier"],
+            Self::DistilBert => ["pre_classifier", "classifier"],
+            Self::Roberta | Self::Mpnet => ["classifier.dense", "classifier.out_proj"],
+        }
+    }
+
+    /// The activation between these layers.
+    pub(crate) fn classification_activation(self) -> ClassificationActivation {
+        match self {
+            Self::DistilBert => ClassificationActivation::Relu,
+            Self::Bert | Self::Roberta | Self::Mpnet => ClassificationActivation::Tanh,
         }
     }
 
@@ -283,6 +309,27 @@ impl Architecture {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the tensors of a classification head exist and have the expected shapes, and returns the number of its
+    /// labels.
+    ///
+    /// # Errors
+    ///
+    /// If one is missing or has another shape or an unsupported data type.
+    pub(crate) fn check_classification(
+        &self,
+        weights: &WeightsFile,
+    ) -> Result<usize, WeightsError> {
+        let [hidden, labels] = self.family.classification();
+        let size = self.hidden_size;
+        weights.check(&format!("{hidden}.weight"), &[size, size])?;
+        weights.check(&format!("{hidden}.bias"), &[size])?;
+        let name = format!("{labels}.weight");
+        let count = weights.shape(&name)?.first().copied().unwrap_or(0);
+        weights.check(&name, &[count, size])?;
+        weights.check(&format!("{labels}.bias"), &[count])?;
+        Ok(count)
     }
 }
 

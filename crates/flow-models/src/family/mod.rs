@@ -4,5 +4,5 @@ mod architecture;
 mod tensors;
 
 pub use architecture::ArchitectureError;
-pub(crate) use architecture::{Architecture, ConfigFile, LayerPart, ModelFamily};
+pub(crate) use architecture::{Architecture, ClassificationActivation, LayerPart, ModelFamily};
 pub(crate) use tensors::{LayerNormTensors, LinearTensors, ModelTensors};

@@ -60,6 +60,34 @@ impl<'a> ModelTensors<'a> {
         Ok(positions)
     }
 
+    /// The embedding of token type 1, that of the second text of a pair, minus that of type 0. `None` if the model does not tell
+    /// the texts of a pair apart.
+    pub(crate) fn second_token_type(&self) -> Result<Option<Vec<f32>>, WeightsError> {
+        let hidden = self.architecture.hidden_size;
+        if self.architecture.token_types < 2 {
+            return Ok(None);
+        }
+        let types = self.read(names::TOKEN_TYPE_EMBEDDINGS)?;
+        let (first, second) = types[..2 * hidden].split_at(hidden);
+        let differences = second
+            .iter()
+            .zip(first)
+            .map(|(second, first)| second - first);
+        Ok(Some(differences.collect()))
+    }
+
+    /// The linear layers of the classification head.
+    pub(crate) fn classification(&self) -> Result<[LinearTensors; 2], WeightsError> {
+        let read = |name: &str| {
+            Ok(LinearTensors {
+                weights: self.weights.read(&format!("{name}.weight"))?,
+                bias: self.weights.read(&format!("{name}.bias"))?,
+            })
+        };
+        let [hidden, labels] = self.architecture.family.classification();
+        Ok([read(hidden)?, read(labels)?])
+    }
+
     /// The relative position bias, if the model has one: for each head, a value for each distance from a query to a key,
     /// from `1 - max_tokens` to `max_tokens - 1`.
     pub(crate) fn position_bias(&self) -> Result<Option<Vec<f32>>, WeightsError> {

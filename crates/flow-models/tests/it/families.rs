@@ -7,7 +7,8 @@ use flow_models::engine::FAMILIES;
 use flow_models::{EncoderOptions, OpenDevices, Precision, TextEncoder};
 
 use crate::tiny_model::{
-    EPSILON, HEADS, HIDDEN, INNER, LAYERS, TinyModel, first_position, names, token_types, values,
+    EPSILON, HEADS, HIDDEN, INNER, LAYERS, TensorValues, TinyModel, first_position, names,
+    token_types, values,
 };
 
 /// Texts with their token ids, which include `[CLS]` and `[SEP]`.
@@ -19,17 +20,21 @@ const TEXTS: [(&str, &[usize]); 4] = [
 ];
 
 /// A plain implementation of a model.
-struct ReferenceModel {
+pub(crate) struct ReferenceModel {
     model_type: &'static str,
     tensors: BTreeMap<String, Vec<f64>>,
 }
 
-type Row = Vec<f64>;
+pub(crate) type Row = Vec<f64>;
 
 impl ReferenceModel {
     fn of(model_type: &'static str) -> Self {
+        Self::with(model_type, values(model_type))
+    }
+
+    /// A model with these tensors, whose names have no prefix.
+    pub(crate) fn with(model_type: &'static str, tensors: Vec<TensorValues>) -> Self {
         let wide = |values: Vec<f32>| values.into_iter().map(f64::from).collect();
-        let tensors = values(model_type);
         let tensors = tensors
             .into_iter()
             .map(|(name, _, values)| (name, wide(values)));
@@ -39,31 +44,39 @@ impl ReferenceModel {
         }
     }
 
-    /// The mean of a text's hidden states.
-    fn vector(&self, ids: &[usize]) -> Row {
+    /// The hidden states of tokens after the last layer. Those from `second_start` on have type 1.
+    pub(crate) fn states(&self, ids: &[usize], second_start: usize) -> Vec<Row> {
+        let kind = |at: usize| usize::from(at >= second_start);
         let mut states: Vec<Row> = ids
             .iter()
             .enumerate()
-            .map(|(at, id)| self.embed(at, *id))
+            .map(|(at, id)| self.embed(at, *id, kind(at)))
             .collect();
         for layer in 0..LAYERS {
             states = self.layer(&names(self.model_type, layer), &states);
         }
+        states
+    }
+
+    /// The mean of a text's hidden states.
+    fn vector(&self, ids: &[usize]) -> Row {
+        let states = self.states(ids, ids.len());
         let mean = |column: usize| {
             states.iter().map(|state| state[column]).sum::<f64>() / ids.len() as f64
         };
         (0..HIDDEN).map(mean).collect()
     }
 
-    fn embed(&self, at: usize, id: usize) -> Row {
+    fn embed(&self, at: usize, id: usize, kind: usize) -> Row {
         let row = |table: &str, row: usize| {
             let values = &self.tensors[&format!("embeddings.{table}.weight")];
             values[row * HIDDEN..][..HIDDEN].to_vec()
         };
         let position = row("position_embeddings", at + first_position(self.model_type));
         let mut sum = add(&row("word_embeddings", id), &position);
-        if token_types(self.model_type) > 0 {
-            sum = add(&sum, &row("token_type_embeddings", 0));
+        let types = token_types(self.model_type);
+        if types > 0 {
+            sum = add(&sum, &row("token_type_embeddings", kind.min(types - 1)));
         }
         self.norm("embeddings.LayerNorm", &sum)
     }
@@ -113,7 +126,7 @@ impl ReferenceModel {
         self.tensors["encoder.relative_attention_bias.weight"][(start + steps) * HEADS + head]
     }
 
-    fn linear(&self, name: &str, state: &[f64]) -> Row {
+    pub(crate) fn linear(&self, name: &str, state: &[f64]) -> Row {
         let weights = self.tensors[&format!("{name}.weight")].chunks(state.len());
         let bias = &self.tensors[&format!("{name}.bias")];
         weights

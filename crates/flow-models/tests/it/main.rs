@@ -15,6 +15,7 @@ mod amx;
 mod bad_input;
 mod cancellation;
 mod candle;
+mod cross_encoder;
 mod families;
 mod fast;
 mod fidelity;

@@ -37,6 +37,14 @@ impl TinyModel {
         model
     }
 
+    /// A cross-encoder of the family with this `model_type` and so many labels.
+    pub(crate) fn cross_encoder(model_type: &'static str, labels: usize) -> Self {
+        let model = Self::of(model_type);
+        let values = cross_encoder_values(model_type, labels);
+        fs::write(model.file("model.safetensors"), safetensors(values)).unwrap();
+        model
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -211,8 +219,45 @@ fn tensors(model_type: &str) -> Vec<(String, Vec<usize>)> {
     all
 }
 
+/// The names of the linear layers of a cross-encoder's head.
+pub(crate) fn head_names(model_type: &str) -> [&'static str; 2] {
+    match model_type {
+        "bert" => ["bert.pooler.dense", "classifier"],
+        "distilbert" => ["pre_classifier", "classifier"],
+        _ => ["classifier.dense", "classifier.out_proj"],
+    }
+}
+
+/// The prefix of the encoder's tensors in a file with a head.
+pub(crate) fn prefix(model_type: &str) -> &str {
+    match model_type {
+        "xlm-roberta" => "roberta",
+        other => other,
+    }
+}
+
+/// The name, shape and values of each tensor of a cross-encoder.
+pub(crate) fn cross_encoder_values(model_type: &str, labels: usize) -> Vec<TensorValues> {
+    let prefixed = |(name, shape)| (format!("{}.{name}", prefix(model_type)), shape);
+    let mut all: Vec<_> = tensors(model_type).into_iter().map(prefixed).collect();
+    let [hidden, label] = head_names(model_type);
+    for (name, outputs) in [(hidden, HIDDEN), (label, labels)] {
+        all.push((format!("{name}.weight"), vec![outputs, HIDDEN]));
+        all.push((format!("{name}.bias"), vec![outputs]));
+    }
+    filled(all)
+}
+
+/// The name, shape and values of a tensor.
+pub(crate) type TensorValues = (String, Vec<usize>, Vec<f32>);
+
 /// The name, shape and values of each tensor.
-pub(crate) fn values(model_type: &str) -> Vec<(String, Vec<usize>, Vec<f32>)> {
+pub(crate) fn values(model_type: &str) -> Vec<TensorValues> {
+    filled(tensors(model_type))
+}
+
+/// Gives tensors pseudo-random values.
+fn filled(tensors: Vec<(String, Vec<usize>)>) -> Vec<TensorValues> {
     let mut seed = 1_u32;
     let mut next = |_| {
         // A linear congruential generator: the same values on every machine.
@@ -223,13 +268,17 @@ pub(crate) fn values(model_type: &str) -> Vec<(String, Vec<usize>, Vec<f32>)> {
         let values = (0..shape.iter().product()).map(&mut next).collect();
         (name, shape, values)
     };
-    tensors(model_type).into_iter().map(fill).collect()
+    tensors.into_iter().map(fill).collect()
+}
+
+fn weights(model_type: &str) -> Vec<u8> {
+    safetensors(values(model_type))
 }
 
 /// A safetensors file: the length of the header, the header, and the values.
-fn weights(model_type: &str) -> Vec<u8> {
+fn safetensors(tensors: Vec<TensorValues>) -> Vec<u8> {
     let (mut header, mut bytes) = (Map::new(), Vec::new());
-    for (name, shape, values) in values(model_type) {
+    for (name, shape, values) in tensors {
         let start = bytes.len();
         bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         let offsets = json!([start, bytes.len()]);

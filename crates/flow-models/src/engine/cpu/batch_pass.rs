@@ -56,10 +56,10 @@ impl BatchPass {
     ) -> HiddenStates {
         let texts = batch.ranges();
         self.states.grow(batch.ids.len());
-        for text in &texts {
-            let ids = &batch.ids[text.clone()];
+        for (index, text) in texts.iter().enumerate() {
+            let tokens = (&batch.ids[text.clone()], batch.second_text(index));
             let mut states = self.states.rows_mut(text.clone());
-            model.embeddings.embed(&model.kernels, ids, &mut states);
+            model.embeddings.embed(&model.kernels, tokens, &mut states);
         }
         let blocks = text_blocks(&texts);
         for (index, layer) in model.layers.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! Embeddings: turns token ids into the hidden states that the first layer reads.
 
+use std::ops::Range;
+
 use flow_kernels::{Activations, CpuPrecision, Int8Matrix, Kernels, RowsMut, Storage};
 
 use super::f16;
@@ -9,8 +11,10 @@ use super::layer_norm::LayerNorm;
 #[derive(Debug)]
 pub(super) struct EmbeddingTables {
     words: WordEmbeddings,
-    /// One row for each position of a text, with the token type embedding added.
+    /// One row for each position of a text, with the embedding of token type 0 added.
     positions: Activations,
+    /// The embedding of token type 1 minus that of type 0, if the model has both.
+    second_type: Option<Vec<f32>>,
     norm: LayerNorm,
     width: usize,
 }
@@ -33,11 +37,12 @@ enum WordEmbeddings {
 const GROUP: usize = 32;
 
 impl EmbeddingTables {
-    /// `words` and `positions` are row-major matrices as wide as the layer norm.
+    /// `words` and `positions` are row-major matrices as wide as the layer norm. `second_type` is a row that tokens of type 1
+    /// add to their position.
     pub(super) fn new(
         precision: CpuPrecision,
         words: Vec<f32>,
-        positions: &[f32],
+        (positions, second_type): (&[f32], Option<Vec<f32>>),
         norm: LayerNorm,
     ) -> Self {
         let width = norm.width();
@@ -58,6 +63,7 @@ impl EmbeddingTables {
         Self {
             words,
             positions: rows,
+            second_type,
             norm,
             width,
         }
@@ -72,10 +78,22 @@ impl EmbeddingTables {
         }
     }
 
-    /// Writes the states of one text's tokens. An id beyond the vocabulary counts as the last one.
-    pub(super) fn embed(&self, kernels: &Kernels, ids: &[u32], states: &mut RowsMut<'_>) {
+    /// Writes the states of one text's tokens. An id beyond the vocabulary counts as the last one. Tokens in `second_text` have
+    /// type 1.
+    pub(super) fn embed(
+        &self,
+        kernels: &Kernels,
+        (ids, second_text): (&[u32], Range<usize>),
+        states: &mut RowsMut<'_>,
+    ) {
         for (row, &id) in ids.iter().enumerate() {
             self.copy_word(id as usize, states.row(row));
+        }
+        if let Some(second_type) = &self.second_type {
+            for row in second_text {
+                let state = states.row(row).iter_mut();
+                state.zip(second_type).for_each(|(to, add)| *to += add);
+            }
         }
         self.norm
             .add(kernels, self.positions.rows(0..ids.len()), states);

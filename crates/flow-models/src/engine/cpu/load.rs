@@ -60,6 +60,7 @@ fn load(
         })
     };
     let positions = tensors.position_embeddings()?;
+    let positions = (&positions[..], tensors.second_token_type()?);
     let words = tensors.word_embeddings()?;
     let embeddings_norm = norm(tensors.embeddings_norm()?);
     Ok(CpuModel {
@@ -67,7 +68,7 @@ fn load(
         size: ModelSize::new(architecture),
         max_tokens: architecture.max_tokens(),
         heads: heads(tensors)?,
-        embeddings: EmbeddingTables::new(kernels.precision(), words, &positions, embeddings_norm),
+        embeddings: EmbeddingTables::new(kernels.precision(), words, positions, embeddings_norm),
         layers: (0..architecture.layers)
             .map(layer)
             .collect::<Result<_, _>>()?,

@@ -22,6 +22,7 @@ use self::batch_pass::BatchPass;
 use self::model::CpuModel;
 use self::single_text::SingleTextPass;
 use super::error::ModelError;
+use super::info::EngineInfo;
 use super::size::ModelSize;
 use crate::family::ModelTensors;
 use crate::tokens::{HiddenStates, TokenBatch};
@@ -67,21 +68,26 @@ impl CpuEngine {
     }
 
     /// Maximum tokens of a text.
-    pub(super) fn max_tokens(&self) -> usize {
+    pub(crate) fn max_tokens(&self) -> usize {
         self.model.max_tokens
     }
 
-    pub(super) fn kernels(&self) -> Kernels {
-        self.model.kernels
+    pub(crate) fn info(&self) -> EngineInfo {
+        let kernels = self.model.kernels;
+        EngineInfo {
+            engine: "flow",
+            back_end: kernels.instruction_set().to_string(),
+            precision: kernels.precision().to_string(),
+        }
     }
 
     /// Size of all weights in bytes.
-    pub(super) fn weight_bytes(&self) -> usize {
+    pub(crate) fn weight_bytes(&self) -> usize {
         self.model.weight_bytes()
     }
 
     /// The hidden states of all tokens after the last layer, computed on this thread.
-    pub(super) fn forward(&self, batch: &TokenBatch) -> HiddenStates {
+    pub(crate) fn forward(&self, batch: &TokenBatch) -> HiddenStates {
         let idle = self.idle_passes().pop();
         let mut pass = idle.unwrap_or_else(|| BatchPass::new(&self.model));
         let states = pass.forward(&self.model, batch);

@@ -161,7 +161,7 @@ impl WorkerPass<'_> {
         let mut states = private.states.rows_mut(0..self.tokens);
         self.model
             .embeddings
-            .embed(&self.model.kernels, ids, &mut states);
+            .embed(&self.model.kernels, (ids, 0..0), &mut states);
         let layers = self.model.layers.len();
         for (index, layer) in self.model.layers.iter().enumerate() {
             self.attention(layer, private);
