@@ -57,6 +57,15 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         run: run_with::<pgvector_index::PgvectorIndex>,
     },
     Builtin {
+        name: "reranker",
+        about: "orders matches by how well they answer their query, with a cross-encoder",
+        check_options: check_options::<reranker::Reranker>,
+        endpoints: endpoints::<reranker::Reranker>,
+        variables: HUB_TOKENS,
+        keeps_state: false,
+        run: run_with::<reranker::Reranker>,
+    },
+    Builtin {
         name: "segmenter",
         about: "splits texts into chunks: sentences, or windows of words",
         check_options: check_options::<segmenter::Segmenter>,

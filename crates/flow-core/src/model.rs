@@ -19,11 +19,11 @@ pub struct ModelInfo {
     pub revision: Option<String>,
     /// What it makes of a document.
     pub kind: ModelKind,
-    /// Number of values of a vector.
+    /// Number of values of a vector; 0 if the model makes none.
     pub dimensions: usize,
     /// Maximum tokens of a text, with special tokens. Longer texts are truncated.
     pub max_length: usize,
-    /// How the states of tokens become one vector, such as `mean`.
+    /// How the states of tokens become one vector, such as `mean`; empty if the model makes no vectors.
     pub pooling: String,
     /// Whether vectors have length 1 if a request does not say otherwise.
     pub normalized: bool,
@@ -48,6 +48,8 @@ pub struct ModelInfo {
 pub enum ModelKind {
     /// A vector.
     Embedding,
+    /// An order of its matches, by how well each answers its text.
+    Reranker,
     /// Something that this version does not know.
     #[default]
     #[serde(other)]
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_description_of_a_later_version_is_read_as_far_as_it_is_known() {
-        let later = serde_json::json!({"name": "m", "kind": "reranker", "colour": "red"});
+        let later = serde_json::json!({"name": "m", "kind": "oracle", "colour": "red"});
         let read: ModelInfo = serde_json::from_value(later).unwrap();
         assert_eq!((read.name.as_str(), read.kind), ("m", ModelKind::Other));
     }

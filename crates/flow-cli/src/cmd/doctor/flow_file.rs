@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use flow_core::Chain;
 use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment, SourceError};
 use flow_spec::{Env, LocalRun, Plan, PythonSource, Run, Uses};
+use reranker::RerankerConfig;
 use serde_json::Value;
 
 use super::certificate::{days_left, expiry};
@@ -23,8 +24,14 @@ use crate::shell::Shell;
 /// A certificate is renewed this long before it expires.
 const RENEW_DAYS: i64 = 14;
 
-/// The built-in executor that loads a model.
-const ENCODER: &str = "sentence-encoder";
+/// The default model of a built-in executor that loads one.
+fn default_model(executor: &Uses) -> Option<String> {
+    match executor {
+        Uses::Named(name) if name == "sentence-encoder" => Some(DEFAULT_MODEL.to_owned()),
+        Uses::Named(name) if name == "reranker" => Some(RerankerConfig::default().model),
+        _ => None,
+    }
+}
 
 /// What a flow needs of the machine.
 #[derive(Debug, Default)]
@@ -235,13 +242,11 @@ fn variables<'v>(env: &'v Env, shell: &'v Shell) -> impl Fn(&str) -> Option<Stri
     }
 }
 
-/// The model of a built-in encoder.
+/// The model of a built-in executor that loads one.
 fn of_model(name: &str, run: &LocalRun, shell: &Shell) -> Option<Finding> {
-    if run.uses != Uses::Named(ENCODER.to_owned()) {
-        return None;
-    }
+    let default = default_model(&run.uses)?;
     let text = |key: &str| run.with.reveal().get(key).and_then(Value::as_str);
-    let model = text("model").unwrap_or(DEFAULT_MODEL);
+    let model = text("model").unwrap_or(&default);
     let environment = SourceEnvironment::from_variables(variables(&run.env, shell));
     let subject = format!("model of `{name}`");
     Some(match source::find(model, text("revision"), &environment) {

@@ -1,9 +1,10 @@
 //! The memory and the downloads of built-in executors, as far as they are known before a start.
 
 use flow_launch::render::Needs;
-use flow_models::source::SourceEnvironment;
+use flow_models::source::{ModelName, SourceEnvironment};
 use flow_spec::{Plan, Run, Uses};
 use indexmap::IndexMap;
+use reranker::RerankerConfig;
 use serde_json::{Map, Value};
 
 use crate::shell::Shell;
@@ -41,10 +42,21 @@ fn needs_of(name: &str, with: &Map<String, Value>, shell: &Shell) -> Option<Need
             memory: Some(SMALL_MEMORY),
             downloads_models: false,
         }),
+        "reranker" => Some(reranker(with)),
         "sentence-encoder" => Some(encoder(with, shell)),
         // It grows with the documents that it stores, whose number is not known here.
         "vector-index" => Some(Needs::default()),
         _ => None,
+    }
+}
+
+/// The size of its model is not known here.
+fn reranker(with: &Map<String, Value>) -> Needs {
+    let with: Result<RerankerConfig, _> = serde_json::from_value(Value::Object(with.clone()));
+    let name = with.map(|with| ModelName::parse(&with.model, with.revision.as_deref()));
+    Needs {
+        memory: None,
+        downloads_models: matches!(name, Ok(Ok(ModelName::Hub(_)))),
     }
 }
 

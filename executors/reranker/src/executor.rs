@@ -1,0 +1,234 @@
+//! The endpoints: takes the texts of queries and their matches, and orders the matches.
+
+use std::num::NonZeroUsize;
+use std::thread;
+use std::time::Instant;
+
+use flow_core::{Chain, Document};
+use flow_executor::{
+    BadParameter, CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext,
+    LoadError, ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
+};
+use flow_models::source::{self, LogProgress, SourceEnvironment};
+use flow_models::{CrossEncoder, EncodeError, EncoderOptions, ScoreRequest};
+
+use crate::config::RerankerConfig;
+use crate::metrics::RerankerMetrics;
+use crate::ranking::RankingOptions;
+use crate::texts::CallTexts;
+
+/// Limits the CPU instruction set if `back_end` does not. For tests, and to find out how another machine would perform.
+const BACK_END_VARIABLE: &str = "FLOW_CPU_BACKEND";
+
+/// The parameters that select the documents. If a request has both, the first one applies.
+const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];
+
+/// The parameters that set the number of matches that a document keeps. If a request has both, the first one applies.
+const LIMIT: [&str; 2] = ["top_k", "limit"];
+
+/// The parameter that limits the pairs of a batch.
+const BATCH_SIZE: &str = "batch_size";
+
+/// The parameter that says whether scores are as the model gives them.
+const RAW_SCORES: &str = "raw_scores";
+
+/// The parameter that says whether a pair with more tokens than the model reads is truncated, or refused.
+const TRUNCATE: &str = "truncate";
+
+/// The parameters that the endpoints accept.
+const PARAMETERS: [&str; 7] = [
+    ACCESS_PATHS[0],
+    ACCESS_PATHS[1],
+    LIMIT[0],
+    LIMIT[1],
+    BATCH_SIZE,
+    RAW_SCORES,
+    TRUNCATE,
+];
+
+/// What an error shows of a text, in characters.
+const EXCERPT_CHARS: usize = 32;
+
+/// The endpoint that orders matches.
+const RANK: &str = "/rank";
+
+/// Orders the matches of each document that has a text.
+#[derive(Debug)]
+pub struct Reranker {
+    model: CrossEncoder,
+    config: RerankerConfig,
+    metrics: RerankerMetrics,
+    /// Whether a document with matches but without a text has been logged as a warning.
+    warned_without_text: bool,
+}
+
+impl Executor for Reranker {
+    type With = RerankerConfig;
+
+    fn check(config: &RerankerConfig) -> Result<(), LoadError> {
+        Ok(config.check()?)
+    }
+
+    fn load(mut config: RerankerConfig, context: &LoadContext) -> Result<Self, LoadError> {
+        if let Some(name) = context.environment.get(BACK_END_VARIABLE)
+            && config.back_end.is_none()
+        {
+            config.back_end = Some(name.parse()?);
+        }
+        let environment =
+            SourceEnvironment::from_variables(|name| context.environment.get(name).cloned());
+        let revision = config.revision.as_deref();
+        let mut progress = LogProgress::default();
+        let folder = source::pull(&config.model, revision, &environment, &mut progress)?;
+        let started = Instant::now();
+        let options = EncoderOptions {
+            cache_folder: Some(environment.flow_cache),
+            ..config.model_options()
+        };
+        let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let model = CrossEncoder::load(&folder, &options, cores)?;
+        tracing::info!(
+            model = config.model,
+            folder = %folder.display(),
+            max_length = model.max_length(),
+            seconds = started.elapsed().as_secs_f32(),
+            "model loaded"
+        );
+        Ok(Self {
+            model,
+            config,
+            metrics: RerankerMetrics::register(&context.monitor)?,
+            warned_without_text: false,
+        })
+    }
+
+    fn endpoints() -> Endpoints<Self> {
+        Endpoints::new()
+            .on_batch(RANK, Self::rank)
+            .default_batch(Self::rank)
+            .accepts(RANK, PARAMETERS)
+            .accepts(Endpoint::DEFAULT, PARAMETERS)
+    }
+
+    fn facts(&self) -> Facts {
+        let info = self.model.info();
+        let facts = [
+            ("device", "cpu".to_owned()),
+            ("model", self.config.model.clone()),
+            ("engine", info.engine.to_owned()),
+            ("back_end", info.back_end),
+            ("precision", info.precision),
+            ("threads", self.model.threads().to_string()),
+        ];
+        facts
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
+    fn models(&self) -> Models {
+        let info = ModelInfo {
+            name: self.config.model.clone(),
+            revision: self.config.revision.clone(),
+            kind: ModelKind::Reranker,
+            dimensions: 0,
+            max_length: self.model.max_length(),
+            pooling: String::new(),
+            normalized: false,
+            precision: self.model.info().precision,
+            device: "cpu".to_owned(),
+            shorter: ShorterVectors::No,
+            embedding_type: None,
+            batch_texts: self.model.max_batch_texts().get(),
+            batch_tokens: self.model.max_batch_tokens().get(),
+        };
+        Models::from([(RANK.to_owned(), info)])
+    }
+}
+
+impl Reranker {
+    fn rank(
+        &mut self,
+        docs: &mut [Document],
+        parameters: &Parameters,
+    ) -> Result<Tokens, CallError> {
+        let paths = first(parameters, ACCESS_PATHS)?;
+        let paths = paths.unwrap_or_else(|| self.config.access_paths.clone());
+        let raw_scores = parameters.get(RAW_SCORES).map_err(bad_request)?;
+        let ranking = RankingOptions {
+            raw_scores: raw_scores.unwrap_or(self.config.raw_scores),
+            top_k: first(parameters, LIMIT)?.or(self.config.top_k),
+        };
+        let request = ScoreRequest {
+            batch_size: parameters.get(BATCH_SIZE).map_err(bad_request)?,
+            truncate: parameters.get(TRUNCATE).map_err(bad_request)? != Some(false),
+        };
+        let texts = CallTexts::read(docs, &paths)?;
+        texts.check_limit()?;
+        self.warn_of(texts.without_text);
+        let cancellation = Cancellation::current();
+        let is_cancelled = || cancellation.is_cancelled();
+        let scored = self
+            .model
+            .score(&texts.queries, &texts.matches, request, &is_cancelled);
+        let scored = scored.map_err(|error| call_error(&error, &texts))?;
+        self.metrics.observe(&scored);
+        ranking.apply(docs, &paths, &scored.scores)?;
+        Ok(texts.sums(&scored.tokens).collect())
+    }
+
+    /// Logs that documents with matches have no text. They are returned unchanged, but a user may expect another order.
+    fn warn_of(&mut self, without_text: usize) {
+        if without_text == 0 {
+            return;
+        }
+        if !self.warned_without_text {
+            self.warned_without_text = true;
+            tracing::warn!(
+                count = without_text,
+                "the matches of documents without a text are not ordered; further ones are logged at debug level only"
+            );
+        }
+        tracing::debug!(
+            count = without_text,
+            "documents with matches, without a text"
+        );
+    }
+}
+
+/// The value of the first of these parameters that a request has.
+fn first<T: serde::de::DeserializeOwned>(
+    parameters: &Parameters,
+    names: [&str; 2],
+) -> Result<Option<T>, CallError> {
+    for name in names {
+        if let Some(value) = parameters.get(name).map_err(bad_request)? {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}
+
+/// The error of a call.
+fn call_error(error: &EncodeError, texts: &CallTexts) -> CallError {
+    match error {
+        EncodeError::Cancelled => CallError::cancelled(),
+        // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
+        EncodeError::TooLong { pair, .. } => {
+            let text = texts.matches.get(*pair).map_or("", |(_, text)| text);
+            let start: String = text.chars().take(EXCERPT_CHARS).collect();
+            CallError::bad_request(format!(
+                "{error}: `{start}…`; shorten one of them, or let them be truncated"
+            ))
+        }
+        error => CallError::new(Chain(error).to_string()),
+    }
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the signature that `map_err` needs"
+)]
+fn bad_request(error: BadParameter) -> CallError {
+    CallError::bad_request(Chain(&error).to_string())
+}
