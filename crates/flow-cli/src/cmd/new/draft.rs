@@ -102,6 +102,10 @@ impl Draft {
             Some(language) => language,
             None => dialog.answer("Language, rust or python", None, "rust", word)?,
         };
+        // A module of Python is found by its path, so it may have the name of a built-in executor, as in the tutorial of Jina.
+        if language == Language::Rust {
+            name.check_not_built_in().map_err(anyhow::Error::msg)?;
+        }
         let source = match language {
             Language::Rust => source::dependency(options.flow_source.as_deref())?,
             Language::Python => String::new(),

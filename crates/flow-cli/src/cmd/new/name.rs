@@ -57,17 +57,32 @@ impl Name {
             kebab: kebab(&camel),
             camel,
         };
-        let is_built_in = crate::builtin::find(&name.kebab).is_some();
-        if is_built_in || TAKEN.contains(&name.kebab.as_str()) {
-            return Err(format!("`{text}` is taken: choose another name"));
+        if TAKEN.contains(&name.kebab.as_str()) {
+            return Err(taken(text));
         }
         Ok(name)
+    }
+
+    /// Refuses the name of a built-in executor, whose package in Rust it would be.
+    ///
+    /// # Errors
+    ///
+    /// If it is one.
+    pub(super) fn check_not_built_in(&self) -> Result<(), String> {
+        match crate::builtin::find(&self.kebab) {
+            Some(_) => Err(taken(&self.camel)),
+            None => Ok(()),
+        }
     }
 
     /// `my_executor`, for the crate.
     pub(super) fn snake(&self) -> String {
         self.kebab.replace('-', "_")
     }
+}
+
+fn taken(name: &str) -> String {
+    format!("`{name}` is taken: choose another name")
 }
 
 fn capitalised(word: &str) -> String {
@@ -116,8 +131,15 @@ mod tests {
         check("2fast", "is not a name");
         check("a b", "is not a name");
         check("a/b", "is not a name");
-        check("Echo", "is taken");
-        check("sentence_encoder", "is taken");
         check("Document", "is taken");
+    }
+
+    #[test]
+    fn the_name_of_a_built_in_executor_can_be_refused() {
+        let check = |text| Name::parse(text).unwrap().check_not_built_in();
+        for text in ["Echo", "sentence_encoder"] {
+            assert!(check(text).unwrap_err().contains("is taken"), "{text}");
+        }
+        assert_eq!(check("MyExecutor"), Ok(()));
     }
 }
