@@ -24,6 +24,7 @@ const TARGETS: &[&str] = &[
     "envelope",
     "documents",
     "connection",
+    "http_body",
     "access_paths",
     "json",
     "index_log",

@@ -4,21 +4,17 @@
 //! whose lengths are right, or after the beginning of a WebSocket.
 #![no_main]
 
-use std::net::{Ipv4Addr, SocketAddr};
+mod gateway;
+
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use flow_core::Deadline;
-use flow_gateway::{Config, Gateway, GatewayLimits};
-use flow_net::{Client, Drain};
-use flow_otlp::ExportSettings;
-use flow_spec::{NodeAddresses, Placement, Plan, TextFile, Variables};
 use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
-use tokio::runtime::Runtime;
 use tokio::time::timeout;
+
+use gateway::{Target, connect};
 
 /// Time in which another client is answered.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
@@ -35,67 +31,7 @@ const UPGRADE: &[u8] =
     b"GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
     sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-struct Target {
-    runtime: Runtime,
-    gateway: SocketAddr,
-    bystander: Client,
-}
-
-static TARGET: LazyLock<Target> = LazyLock::new(|| {
-    let runtime = Runtime::new().expect("a runtime");
-    let (gateway, bystander) = runtime.block_on(start());
-    Target {
-        runtime,
-        gateway,
-        bystander,
-    }
-});
-
-async fn start() -> (SocketAddr, Client) {
-    let file = TextFile {
-        path: "fuzz.yml".as_ref(),
-        text: FLOW,
-    };
-    let checked = flow_spec::load(file, &Variables::default()).expect("the flow is valid");
-    let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let placement = Placement::new(Plan::from(checked.flow), |_| {
-        NodeAddresses::replicas(vec![nobody.into()])
-    });
-    let config = Config {
-        host: "127.0.0.1".to_owned(),
-        port: 0,
-        more_ports: Vec::new(),
-        limits: GatewayLimits::default(),
-        monitoring: None,
-        tls: None,
-        export: ExportSettings::default(),
-        api_keys: None,
-        jwt: None,
-        supervisor: None,
-    };
-    let gateway = Gateway::bind(&config, placement)
-        .await
-        .expect("a port is free");
-    let address = gateway.local_addr();
-    tokio::spawn(async move { gateway.serve(&Drain::new(Duration::ZERO)).await });
-    let url = format!("grpc://{address}");
-    (
-        address,
-        Client::connect(&url).await.expect("the gateway is there"),
-    )
-}
-
-/// A connection from one of many addresses of this machine, so that no address runs out of ports.
-async fn connect(to: SocketAddr) -> TcpStream {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let [_, b, c, d] = NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-    let socket = TcpSocket::new_v4().expect("a socket");
-    let from = Ipv4Addr::new(127, b.max(1), c, d.clamp(1, 254));
-    socket
-        .bind((from, 0).into())
-        .expect("an address of this machine");
-    socket.connect(to).await.expect("the gateway accepts")
-}
+static TARGET: LazyLock<Target> = LazyLock::new(|| Target::start(FLOW));
 
 /// Frames of HTTP/2 with the lengths that they say: type, flags, stream and length are a byte each.
 fn frames(mut input: &[u8]) -> Vec<u8> {

@@ -1,0 +1,78 @@
+//! A gateway whose executor refuses connections: what passes the gateway fails at once.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use flow_gateway::{Config, Gateway, GatewayLimits};
+use flow_net::{Client, Drain};
+use flow_otlp::ExportSettings;
+use flow_spec::{NodeAddresses, Placement, Plan, TextFile, Variables};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::runtime::Runtime;
+
+/// A running gateway, and another client of it.
+pub struct Target {
+    pub runtime: Runtime,
+    pub gateway: SocketAddr,
+    pub bystander: Client,
+}
+
+impl Target {
+    /// Starts the gateway of a flow file.
+    pub fn start(flow: &str) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let (gateway, bystander) = runtime.block_on(start(flow));
+        Self {
+            runtime,
+            gateway,
+            bystander,
+        }
+    }
+}
+
+async fn start(flow: &str) -> (SocketAddr, Client) {
+    let file = TextFile {
+        path: "fuzz.yml".as_ref(),
+        text: flow,
+    };
+    let checked = flow_spec::load(file, &Variables::default()).expect("the flow is valid");
+    let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let placement = Placement::new(Plan::from(checked.flow), |_| {
+        NodeAddresses::replicas(vec![nobody.into()])
+    });
+    let config = Config {
+        host: "127.0.0.1".to_owned(),
+        port: 0,
+        more_ports: Vec::new(),
+        limits: GatewayLimits::default(),
+        monitoring: None,
+        tls: None,
+        export: ExportSettings::default(),
+        api_keys: None,
+        jwt: None,
+        supervisor: None,
+    };
+    let gateway = Gateway::bind(&config, placement)
+        .await
+        .expect("a port is free");
+    let address = gateway.local_addr();
+    tokio::spawn(async move { gateway.serve(&Drain::new(Duration::ZERO)).await });
+    let url = format!("grpc://{address}");
+    (
+        address,
+        Client::connect(&url).await.expect("the gateway is there"),
+    )
+}
+
+/// A connection from one of many addresses of this machine, so that no address runs out of ports.
+pub async fn connect(to: SocketAddr) -> TcpStream {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let [_, b, c, d] = NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    let socket = TcpSocket::new_v4().expect("a socket");
+    let from = Ipv4Addr::new(127, b.max(1), c, d.clamp(1, 254));
+    socket
+        .bind((from, 0).into())
+        .expect("an address of this machine");
+    socket.connect(to).await.expect("the gateway accepts")
+}
