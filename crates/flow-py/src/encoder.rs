@@ -58,7 +58,8 @@ impl TextEncoder {
             .map_err(PyRuntimeError::new_err)
     }
 
-    /// The vectors of texts: an array of NumPy with a row for each.
+    /// The vectors of texts: an array of NumPy with a row for each. `batch_size` is the most texts of a batch; 0 leaves it to the
+    /// device.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "Python's strings are copied, so that its lock can be free"
@@ -79,9 +80,11 @@ impl TextEncoder {
             vectors.map_err(|error| PyRuntimeError::new_err(Chain(&error).to_string()))?;
         let bytes = vectors.rows().len() * vectors.width() * size_of::<f32>();
         let buffer = PyByteArray::new_with(py, bytes, |buffer| {
-            let values = vectors.rows().flatten();
-            for (into, value) in buffer.chunks_exact_mut(size_of::<f32>()).zip(values) {
-                into.copy_from_slice(&value.to_le_bytes());
+            let (places, _) = buffer.as_chunks_mut();
+            for (row, places) in vectors.rows().zip(places.chunks_exact_mut(vectors.width())) {
+                for (place, value) in places.iter_mut().zip(row) {
+                    *place = value.to_le_bytes();
+                }
             }
             Ok(())
         })?;

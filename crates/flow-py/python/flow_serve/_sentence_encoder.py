@@ -109,7 +109,7 @@ class SentenceEncoder:
         sentences: str | Sequence[str],
         prompt_name: str | None = None,
         prompt: str | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         show_progress_bar: bool | None = None,
         output_value: str | None = "sentence_embedding",
         precision: str = "float32",
@@ -126,7 +126,7 @@ class SentenceEncoder:
 
         :param prompt_name: the name of the prompt that is put before the texts, one of ``prompts``
         :param prompt: the prompt itself
-        :param batch_size: texts that are computed at a time; memory grows with it
+        :param batch_size: texts that are computed at a time; by default as many as suit the device. Memory grows with it
         :param show_progress_bar: whether to draw a progress bar
         :param convert_to_tensor: whether to return a tensor of PyTorch
         :param normalize_embeddings: whether vectors have the length 1
@@ -142,7 +142,7 @@ class SentenceEncoder:
         _refuse(options)
         is_one = isinstance(sentences, str)
         texts = self._with_prompt([sentences] if isinstance(sentences, str) else list(sentences), prompt_name, prompt)
-        vectors = self._vectors(texts, batch_size, normalize_embeddings, bool(show_progress_bar))
+        vectors = self._vectors(texts, batch_size or 0, normalize_embeddings, bool(show_progress_bar))
         result: Any = vectors[0] if is_one else vectors
         if convert_to_tensor:
             import torch
