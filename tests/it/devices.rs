@@ -4,10 +4,6 @@
 //! The driver of these tests is compiled from the fake of `flow-cuda`, and found as the real one is: by its name. Where
 //! requests are to be answered, it runs the kernels by the emulator.
 
-#[allow(dead_code, reason = "the encoder's own tests use the rest of it")]
-#[path = "../../crates/flow-models/tests/it/tiny_model.rs"]
-mod tiny_model;
-
 use std::path::Path;
 use std::process::Command;
 
@@ -15,8 +11,8 @@ use flow_tests::{Program, TestFlow, eventually, flow_command, post, scrape, skip
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use self::tiny_model::TinyModel;
 use crate::monitoring::of_executor;
+use crate::tiny_model::TinyModel;
 
 const FLOW_CUDA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/flow-cuda");
 

@@ -9,6 +9,7 @@ mod open_inference;
 mod openai;
 mod openapi;
 mod python;
+mod rerank;
 mod routing;
 mod tei;
 

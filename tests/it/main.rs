@@ -58,6 +58,9 @@ mod stock_gateways;
 mod swarm;
 mod telemetry;
 mod timing;
+#[allow(dead_code, reason = "the encoder's own tests use the rest of it")]
+#[path = "../../crates/flow-models/tests/it/tiny_model.rs"]
+mod tiny_model;
 mod tls;
 mod tokens;
 mod top;

@@ -11,6 +11,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::client::send;
+use crate::tiny_model::TinyModel;
 
 /// The operations of a flow with routes of every API, and with keys.
 const GOLDEN: &str = "golden/openapi.txt";
@@ -51,11 +52,15 @@ async fn flow(folder: &Path) -> (TestFlow, Value, String) {
         &["key", "new", "somebody"],
     );
     let key = made.stdout().trim().to_owned();
+    let model = TinyModel::cross_encoder("bert", 1);
     let flow = TestFlow::up(&format!(
         "with: {{expose_endpoints: {{/encode: {{http_path: /vectors, methods: [PUT]}}}}}}\n\
          gateway: {{api_keys: {}/keys.yml}}\n\
-         executors: [{{name: encoder, uses: sentence-encoder}}]",
-        folder.display()
+         executors:\n\
+         - {{name: encoder, uses: sentence-encoder}}\n\
+         - {{name: ranker, uses: reranker, uses_with: {{model: '{}'}}}}",
+        folder.display(),
+        model.path().display()
     ));
     let bearer = ("authorization", format!("Bearer {key}"));
     let reply = send(&flow, (Method::GET, "/openapi.json"), &[bearer], "").await;

@@ -31,7 +31,7 @@ impl Api {
     /// The API of an HTTP path.
     pub(super) fn of_path(path: &str) -> Self {
         match path {
-            "/v2/embed" | "/v2/rerank" => Self::Cohere,
+            "/v2/embed" | "/v2/rerank" | "/v1/rerank" => Self::Cohere,
             "/embed" | "/embed_all" | "/embed_sparse" | "/predict" | "/rerank" | "/similarity"
             | "/tokenize" | "/decode" | "/info" | "/health" | "/ping" => Self::Tei,
             "/v2" => Self::OpenInference,

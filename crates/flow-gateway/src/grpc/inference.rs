@@ -4,7 +4,7 @@ mod tensors;
 
 use std::pin::Pin;
 
-use flow_core::CallOptions;
+use flow_core::{CallOptions, ModelKind};
 use flow_net::ByteBudget;
 use flow_net::grpc::inference::grpc_inference_service_server::GrpcInferenceService;
 use flow_net::status::from_failure;
@@ -24,7 +24,8 @@ use self::tensors::{FLOATS, TEXTS, Texts};
 use super::call::{budget, options, return_id};
 use crate::auth::{self, Identity};
 use crate::http::api_error::{ApiError, ErrorKind};
-use crate::http::embeddings::{EmbedRequest, embed, inputs_max};
+use crate::http::embeddings::{EmbedRequest, embed};
+use crate::http::model_call::inputs_max;
 use crate::http::models::ServedModels;
 use crate::http::open_inference::{INPUT, OUTPUT, VERSION, check_version};
 use crate::service::GatewayService;
@@ -51,7 +52,7 @@ impl InferenceService {
         let read = move || Ok(Texts::read(request, max));
         let Texts { texts, is_raw } = heavy.run(len, read).await??;
         let models = ServedModels::of(&self.0.snapshot()).await;
-        let model = models.find(Some(&name))?;
+        let model = models.find(ModelKind::Embedding, Some(&name))?;
         check_version(&name, &version)?;
         let wanted = EmbedRequest {
             texts,
@@ -100,7 +101,7 @@ impl InferenceService {
 
     async fn describe(&self, name: &str, version: &str) -> Result<ModelMetadataResponse, ApiError> {
         let models = ServedModels::of(&self.0.snapshot()).await;
-        let model = models.find(Some(name))?;
+        let model = models.find(ModelKind::Embedding, Some(name))?;
         check_version(name, version)?;
         let width = model.info.as_ref().map(|info| info.dimensions);
         let width = width.and_then(|it| i64::try_from(it).ok()).unwrap_or(-1);
@@ -170,7 +171,9 @@ impl GrpcInferenceService for InferenceService {
     ) -> Result<Response<ModelReadyResponse>, Status> {
         let request = request.into_inner();
         let models = ServedModels::of(&self.0.snapshot()).await;
-        models.find(Some(&request.name)).map_err(status)?;
+        models
+            .find(ModelKind::Embedding, Some(&request.name))
+            .map_err(status)?;
         check_version(&request.name, &request.version).map_err(status)?;
         let ready = self.0.is_ready();
         Ok(Response::new(ModelReadyResponse { ready }))

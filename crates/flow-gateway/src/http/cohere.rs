@@ -1,25 +1,30 @@
-//! Cohere's API for embeddings.
+//! Cohere's API for embeddings and reranking.
+
+mod errors;
+mod rerank;
 
 use std::collections::BTreeMap;
 
+use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use axum::{Json, Router};
-use flow_core::{Code, RequestId};
+use flow_core::{ModelKind, RequestId};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::api_error::{ApiError, ErrorKind};
+use self::errors::failed;
+use super::api_error::ApiError;
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::ServedModels;
-use super::openai::no_such_kind;
 use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
+
+#[cfg(test)]
+pub(super) use rerank::RERANK_FIELDS;
 
 /// The fields of `POST /v2/embed`.
 pub(super) const FIELDS: &[&str] = &[
@@ -38,8 +43,8 @@ pub(super) const FIELDS: &[&str] = &[
 pub(crate) fn routes() -> Router<HttpState> {
     Router::new()
         .route("/v2/embed", post(embed_texts))
-        .route("/v2/rerank", post(rerank))
-        .route("/v1/rerank", post(rerank))
+        .route("/v2/rerank", post(rerank::second_version))
+        .route("/v1/rerank", post(rerank::first_version))
 }
 
 /// The body of `POST /v2/embed`. `input_type` is read and has no effect: no model of a flow distinguishes them.
@@ -88,7 +93,7 @@ async fn embed_texts(State(state): State<HttpState>, request: Request) -> Respon
 async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<EmbedBody> = JsonRequest::read(state, request, FIELDS).await?;
     let models = ServedModels::of(&state.service.snapshot()).await;
-    let model = models.find(request.body.model.as_deref())?;
+    let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let formats = request.body.formats();
     let wanted = request.body.translate()?;
     let texts = wanted.texts.clone();
@@ -205,26 +210,10 @@ impl Serialize for EmbedReply {
     }
 }
 
-async fn rerank(State(state): State<HttpState>) -> Response {
-    let models = ServedModels::of(&state.service.snapshot()).await;
-    failed(&no_such_kind("for reranking", &models))
-}
-
-/// An error in Cohere's shape.
-fn failed(error: &ApiError) -> Response {
-    let status = match error.kind {
-        ErrorKind::Failed(Code::ExecutorFailed) => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => error.status(),
-    };
-    let id = String::from(RequestId::random());
-    error.response(status, Json(json!({ "id": id, "message": error.message })))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::json_request::parse;
+    use super::super::model_call::ModelWork;
     use super::*;
 
     fn read(body: &Value) -> Result<EmbedBody, ApiError> {
@@ -269,12 +258,13 @@ mod tests {
             texts: vec!["a".to_owned()],
             embeddings: Embeddings {
                 vectors: vec![vec![1.0, -0.5]],
-                usage: Some(flow_core::Usage {
-                    tokens: 3,
-                    cached_texts: None,
-                }),
-                took: Duration::ZERO,
-                stages: crate::stages::StageTimes::default(),
+                work: ModelWork {
+                    usage: Some(flow_core::Usage {
+                        tokens: 3,
+                        cached_texts: None,
+                    }),
+                    ..ModelWork::default()
+                },
             },
         };
         let expected = json!({

@@ -6,7 +6,7 @@ use flow_spec::Cors;
 use http::{HeaderName, HeaderValue};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
-use super::embeddings::CACHED_TEXTS;
+use super::model_call::CACHED_TEXTS;
 
 /// How long a browser remembers what it may do.
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);

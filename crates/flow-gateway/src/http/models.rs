@@ -60,11 +60,11 @@ impl ServedModels {
                 continue;
             };
             let version = known.version.unwrap_or_default();
-            let embedding = known.models.iter();
-            let embedding = embedding.filter(|(_, info)| info.kind == ModelKind::Embedding);
+            let reported = known.models.iter();
+            let reported = reported.filter(|(_, info)| info.kind != ModelKind::Other);
             models
                 .reported
-                .extend(embedding.map(|(endpoint, info)| ServedModel {
+                .extend(reported.map(|(endpoint, info)| ServedModel {
                     id: info.name.clone(),
                     executor: plan.name.as_str().to_owned(),
                     endpoint: endpoint.clone(),
@@ -101,46 +101,127 @@ impl ServedModels {
         self.reported.iter().chain(&self.aliases)
     }
 
+    /// The models of one kind, by the names that clients can give, aliases last.
+    pub(crate) fn of_kind(&self, kind: ModelKind) -> impl Iterator<Item = &ServedModel> {
+        self.all().filter(move |it| it.kind() == kind)
+    }
+
     /// Whether a request must name its executor, because several run models.
-    pub(crate) fn are_several(&self) -> bool {
-        let mut executors = self.all().map(|it| it.executor.as_str());
-        let first = executors.next();
-        executors.any(|other| Some(other) != first)
+    pub(crate) fn have_several_executors(&self) -> bool {
+        are_several(self.all())
     }
 
-    /// The model that a request means. Without a name it is the only one.
-    pub(crate) fn find(&self, name: Option<&str>) -> Result<&ServedModel, ApiError> {
-        let Some(name) = name.filter(|name| !name.is_empty()) else {
-            return self.only();
+    /// The model of a kind that a request means. Without a name it is the only one.
+    pub(crate) fn find(
+        &self,
+        kind: ModelKind,
+        name: Option<&str>,
+    ) -> Result<&ServedModel, ApiError> {
+        let of_kind = || self.of_kind(kind);
+        let name = name.filter(|name| !name.is_empty());
+        let Some(first) = of_kind().next() else {
+            return Err(self.none(kind, name));
         };
-        let alias = self.aliases.iter().find(|it| it.id == name);
-        let full = || self.reported.iter().find(|it| it.id == name);
-        let short = || self.reported.iter().find(|it| it.has_short_name(name));
-        let found = alias.or_else(full).or_else(short);
-        found.ok_or_else(|| self.unknown(name))
+        let Some(name) = name else {
+            return match are_several(of_kind()) {
+                false => Ok(first),
+                true => Err(ApiError::invalid(
+                    "model",
+                    format!(
+                        "the flow has several models; name one of {}",
+                        self.names(Some(kind))
+                    ),
+                )),
+            };
+        };
+        let found = self.named(of_kind, name);
+        found.ok_or_else(|| self.unknown(Some(kind), name))
     }
 
-    fn only(&self) -> Result<&ServedModel, ApiError> {
-        match self.reported.first().or(self.aliases.first()) {
-            Some(only) if !self.are_several() => Ok(only),
-            Some(_) => Err(ApiError::invalid(
-                "model",
-                format!("the flow has several models; name one of {}", self.names()),
-            )),
-            None if self.incomplete => Err(not_ready()),
-            None => Err(ApiError::new(ErrorKind::NoModel, NO_MODEL)),
+    /// Checks that there is a model of a kind.
+    pub(crate) fn check_kind(&self, kind: ModelKind) -> Result<(), ApiError> {
+        let found = self.of_kind(kind).next();
+        found.map(|_| ()).ok_or_else(|| self.none(kind, None))
+    }
+
+    /// The model of any kind that a request means. Without a name it is the only one that makes vectors, or else the only one.
+    pub(crate) fn find_any(&self, name: Option<&str>) -> Result<&ServedModel, ApiError> {
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => {
+                let found = self.named(|| self.all(), name);
+                found.ok_or_else(|| self.unknown(None, name))
+            }
+            None => {
+                let kind = match self.of_kind(ModelKind::Embedding).next() {
+                    None if self.all().next().is_some() => ModelKind::Reranker,
+                    _ => ModelKind::Embedding,
+                };
+                self.find(kind, None)
+            }
         }
     }
 
-    fn unknown(&self, name: &str) -> ApiError {
+    /// The one of these models that has this name: as an alias, or in full, or without its owner.
+    fn named<'m, I: Iterator<Item = &'m ServedModel>>(
+        &'m self,
+        models: impl Fn() -> I,
+        name: &str,
+    ) -> Option<&'m ServedModel> {
+        let alias = models().find(|it| it.id == name && self.is_alias(it));
+        let full = || models().find(|it| it.id == name);
+        let short = || models().find(|it| !self.is_alias(it) && it.has_short_name(name));
+        alias.or_else(full).or_else(short)
+    }
+
+    fn is_alias(&self, model: &ServedModel) -> bool {
+        self.aliases.iter().any(|alias| std::ptr::eq(alias, model))
+    }
+
+    /// The error of a request for a kind of model that the flow does not have.
+    fn none(&self, kind: ModelKind, name: Option<&str>) -> ApiError {
+        match (kind, name) {
+            _ if self.incomplete => not_ready(),
+            (ModelKind::Reranker, _) => self.no_model("for reranking"),
+            _ if self.all().next().is_some() => self.no_model("for embeddings"),
+            (_, Some(name)) => self.unknown(None, name),
+            (_, None) => ApiError::new(ErrorKind::NoModel, NO_MODEL),
+        }
+    }
+
+    /// The error of a route that needs a kind of model which the flow does not have.
+    pub(crate) fn no_model(&self, what: &str) -> ApiError {
+        let of_kind = |kind, what: &str| {
+            let names = self.names(Some(kind));
+            (!names.is_empty()).then(|| format!("{names}, {what}"))
+        };
+        let there = [
+            of_kind(ModelKind::Embedding, "for embeddings"),
+            of_kind(ModelKind::Reranker, "for reranking"),
+        ];
+        let there: Vec<String> = there.into_iter().flatten().collect();
+        let there = match there.is_empty() {
+            true => "it has no models".to_owned(),
+            false => format!("there is {}", there.join("; and ")),
+        };
+        let message = format!("the flow has no model {what}; {there}");
+        ApiError::new(ErrorKind::NoModel, message)
+    }
+
+    fn unknown(&self, kind: Option<ModelKind>, name: &str) -> ApiError {
         let name = shortened(name, NAME_LEN_MAX);
-        let message = match self.all().next() {
-            None if self.incomplete => return not_ready(),
-            None => format!("there is no model `{name}`: {NO_MODEL}"),
-            Some(_) => format!(
-                "there is no model `{name}`; there is {}. `models` in the flow file gives a model \
-                 other names",
-                self.names()
+        let of_another_kind = self.named(|| self.all(), name);
+        let names = self.names(kind);
+        let message = match (of_another_kind, kind) {
+            (Some(other), Some(kind)) => format!(
+                "`{name}` is not {}, but {}; there is {names}",
+                with_article(kind),
+                with_article(other.kind())
+            ),
+            _ if names.is_empty() && self.incomplete => return not_ready(),
+            _ if names.is_empty() => format!("there is no model `{name}`: {NO_MODEL}"),
+            _ => format!(
+                "there is no model `{name}`; there is {names}. `models` in the flow file gives a model \
+                 other names"
             ),
         };
         ApiError::new(ErrorKind::NoModel, message).at("model")
@@ -154,10 +235,28 @@ impl ServedModels {
         }
     }
 
-    /// The names of all models, for messages.
-    pub(crate) fn names(&self) -> String {
-        let names = self.all().map(|it| format!("`{}`", self.name_of(it)));
+    /// The names of all models, or those of one kind, for messages.
+    fn names(&self, kind: Option<ModelKind>) -> String {
+        let of_kind = self.all();
+        let of_kind = of_kind.filter(|it| kind.is_none_or(|kind| it.kind() == kind));
+        let names = of_kind.map(|it| format!("`{}`", self.name_of(it)));
         names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Whether these models run in several executors.
+fn are_several<'m>(models: impl Iterator<Item = &'m ServedModel>) -> bool {
+    let mut executors = models.map(|it| it.executor.as_str());
+    let first = executors.next();
+    executors.any(|other| Some(other) != first)
+}
+
+/// What messages call a model of this kind.
+fn with_article(kind: ModelKind) -> &'static str {
+    match kind {
+        ModelKind::Embedding => "an embedding model",
+        ModelKind::Reranker => "a reranker",
+        ModelKind::Other => "a model",
     }
 }
 
@@ -165,6 +264,12 @@ const NO_MODEL: &str = "no executor of the flow reports an embedding model, and 
                         flow file names none";
 
 impl ServedModel {
+    /// What it makes of a document. An executor that reports nothing is taken for an encoder.
+    pub(crate) fn kind(&self) -> ModelKind {
+        let info = self.info.as_ref();
+        info.map_or(ModelKind::Embedding, |info| info.kind)
+    }
+
     /// Whether this is the name of its executor, or the model's name without its owner or folder.
     fn has_short_name(&self, name: &str) -> bool {
         let last = self.id.trim_end_matches('/').rsplit('/').next();
@@ -214,7 +319,8 @@ mod tests {
 
     #[track_caller]
     fn check(models: &ServedModels, name: Option<&str>, executor: &str) {
-        assert_eq!(models.find(name).unwrap().executor, executor, "{name:?}");
+        let found = models.find(ModelKind::Embedding, name).unwrap();
+        assert_eq!(found.executor, executor, "{name:?}");
     }
 
     #[test]
@@ -225,7 +331,7 @@ mod tests {
             check(&models, Some(name), "good");
         }
         check(&models, Some("a/small"), "fast");
-        let error = models.find(Some("tiny")).unwrap_err();
+        let error = models.find(ModelKind::Embedding, Some("tiny")).unwrap_err();
         assert_eq!(
             (error.kind, error.field),
             (ErrorKind::NoModel, Some("model"))
@@ -236,7 +342,7 @@ mod tests {
     #[test]
     fn a_model_that_two_executors_run_has_the_names_of_its_executors() {
         let models = models(&[("m", "one"), ("m", "two"), ("n", "three")], &[]);
-        assert_eq!(models.names(), "`one`, `two`, `n`");
+        assert_eq!(models.names(None), "`one`, `two`, `n`");
         check(&models, Some("two"), "two");
     }
 
@@ -252,10 +358,12 @@ mod tests {
         check(&models(&[("m", "one")], &[]), Some(""), "one");
         check(&models(&[], &[("x", "one")]), None, "one");
         let error = models(&[("m", "one"), ("n", "two")], &[])
-            .find(None)
+            .find(ModelKind::Embedding, None)
             .unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
-        let error = models(&[], &[]).find(None).unwrap_err();
+        let error = models(&[], &[])
+            .find(ModelKind::Embedding, None)
+            .unwrap_err();
         assert_eq!(error.kind, ErrorKind::NoModel);
     }
 
@@ -266,8 +374,67 @@ mod tests {
             ..ServedModels::default()
         };
         for name in [None, Some("m")] {
-            let error = models.find(name).unwrap_err();
-            assert_eq!(error.kind, ErrorKind::Failed(Code::Unavailable));
+            for kind in [ModelKind::Embedding, ModelKind::Reranker] {
+                let error = models.find(kind, name).unwrap_err();
+                assert_eq!(error.kind, ErrorKind::Failed(Code::Unavailable));
+            }
         }
+    }
+
+    /// An encoder, and a reranker with an alias.
+    fn two_kinds() -> ServedModels {
+        let reranker = |id: &str| ServedModel {
+            info: Some(ModelInfo {
+                kind: ModelKind::Reranker,
+                ..ModelInfo::default()
+            }),
+            ..model(id, "ranker")
+        };
+        let mut models = models(&[("a/m", "encoder")], &[]);
+        models.reported.push(reranker("b/r"));
+        models.aliases.push(reranker("rerank-v3.5"));
+        models
+    }
+
+    #[test]
+    fn a_model_is_found_among_those_of_its_kind() {
+        let models = two_kinds();
+        let find = |kind, name| models.find(kind, name).map(|it| it.executor.as_str());
+        for name in [None, Some("r"), Some("ranker"), Some("rerank-v3.5")] {
+            assert_eq!(find(ModelKind::Reranker, name), Ok("ranker"), "{name:?}");
+        }
+        assert_eq!(find(ModelKind::Embedding, None), Ok("encoder"));
+        assert!(models.have_several_executors());
+        let error = find(ModelKind::Embedding, Some("r")).unwrap_err();
+        assert!(
+            error
+                .message
+                .contains("`r` is not an embedding model, but a reranker; there is `a/m`"),
+            "{}",
+            error.message
+        );
+        assert_eq!(models.find_any(None).unwrap().executor, "encoder");
+        assert_eq!(models.find_any(Some("r")).unwrap().executor, "ranker");
+    }
+
+    #[test]
+    fn a_flow_without_a_kind_of_model_names_those_that_are_there() {
+        let message = |of: &ServedModels, kind| of.find(kind, None).unwrap_err().message;
+        let encoder = models(&[("m", "one")], &[]);
+        assert_eq!(
+            message(&encoder, ModelKind::Reranker),
+            "the flow has no model for reranking; there is `m`, for embeddings"
+        );
+        let mut ranker = two_kinds();
+        ranker.reported.remove(0);
+        assert_eq!(
+            message(&ranker, ModelKind::Embedding),
+            "the flow has no model for embeddings; there is `b/r`, `rerank-v3.5`, for reranking"
+        );
+        assert_eq!(ranker.find_any(None).unwrap().executor, "ranker");
+        assert_eq!(
+            message(&ServedModels::default(), ModelKind::Reranker),
+            "the flow has no model for reranking; it has no models"
+        );
     }
 }

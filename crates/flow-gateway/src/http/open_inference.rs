@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use flow_core::ModelKind;
 use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ErrorKind};
@@ -103,7 +104,7 @@ async fn model(State(state): State<HttpState>, Path(path): Path<String>) -> Resp
     let models = ServedModels::of(&state.service.snapshot()).await;
     let path = ModelPath::parse(&path);
     let model = models
-        .find(Some(path.model))
+        .find(ModelKind::Embedding, Some(path.model))
         .and_then(|model| check_version(path.model, path.version).map(|()| model));
     match (model, path.operation) {
         (Err(error), _) => failed(&error),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use self::errors::{failed, no_route, wrong_method};
-use super::api_error::{ApiError, ErrorKind};
+use super::api_error::ApiError;
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
@@ -101,7 +101,7 @@ async fn embeddings(State(state): State<HttpState>, request: Request) -> Respons
 async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<EmbeddingsRequest> = JsonRequest::read(state, request, FIELDS).await?;
     let models = ServedModels::of(&state.service.snapshot()).await;
-    let model = models.find(request.body.model.as_deref())?;
+    let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let format = request.body.format();
     let name = request.body.model.clone();
     let wanted = request.body.translate()?;
@@ -205,7 +205,7 @@ async fn models(State(state): State<HttpState>) -> Response {
 async fn model(State(state): State<HttpState>, Path(id): Path<String>) -> Response {
     let models = ServedModels::of(&state.service.snapshot()).await;
     let reply = async {
-        let body = described(&models, models.find(Some(&id))?);
+        let body = described(&models, models.find_any(Some(&id))?);
         json_reply(&state, 0, HeaderMap::new(), body).await
     };
     reply.await.unwrap_or_else(|error| failed(&error))
@@ -219,28 +219,18 @@ fn described(models: &ServedModels, model: &ServedModel) -> Value {
         "created": 0,
         "owned_by": "flow",
         "executor": model.executor,
+        "kind": model.kind(),
     });
     if let Some(info) = &model.info {
         described["root"] = json!(info.name);
-        described["kind"] = json!(info.kind);
-        described["dimensions"] = json!(info.dimensions);
         described["max_model_len"] = json!(info.max_length);
-        described["pooling"] = json!(info.pooling);
+        if info.kind == ModelKind::Embedding {
+            described["dimensions"] = json!(info.dimensions);
+            described["pooling"] = json!(info.pooling);
+        }
         described["precision"] = json!(info.precision);
-    } else {
-        described["kind"] = json!(ModelKind::Embedding);
     }
     described
-}
-
-/// The error of a route that needs another kind of model.
-pub(crate) fn no_such_kind(what: &str, models: &ServedModels) -> ApiError {
-    let there = match models.all().next() {
-        Some(_) => format!("there is {}, for embeddings", models.names()),
-        None => "it has no models".to_owned(),
-    };
-    let message = format!("the flow has no model {what}; {there}");
-    ApiError::new(ErrorKind::NoModel, message)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod document;
 mod jina;
 mod open_inference;
 mod openai;
+mod rerank;
 mod served;
 mod tei;
 #[cfg(test)]
@@ -21,7 +22,7 @@ use axum::response::Html;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use flow_core::{CallOptions, Failure};
+use flow_core::{CallOptions, Failure, ModelKind};
 use serde_json::{Value, json};
 
 use self::document::Document;
@@ -58,8 +59,13 @@ async fn answer(State(state): State<HttpState>, request: Request) -> Response {
 async fn describe(state: &HttpState, options: &CallOptions) -> Result<Value, Failure> {
     let offered = state.service.ask_offered(options).await?;
     let models = ServedModels::of(&state.service.snapshot()).await;
-    let names = models.all().map(|it| models.name_of(it).to_owned());
-    let served = Served::new(&state.options, &offered, names.collect(), state.keys);
+    let names = |kind| {
+        let of_kind = models.of_kind(kind);
+        let names = of_kind.map(|it| models.name_of(it).to_owned());
+        names.collect()
+    };
+    let (encoders, rerankers) = (names(ModelKind::Embedding), names(ModelKind::Reranker));
+    let served = Served::new(&state.options, &offered, (encoders, rerankers), state.keys);
     Ok(document(&served))
 }
 
@@ -69,6 +75,7 @@ fn document(served: &Served<'_>) -> Value {
     openai::describe(&mut document, served);
     tei::describe(&mut document, served);
     cohere::describe(&mut document, served);
+    rerank::describe(&mut document, served);
     open_inference::describe(&mut document, served);
     jina::describe(&mut document, served);
     let (paths, components) = document.into_parts();

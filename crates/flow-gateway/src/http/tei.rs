@@ -1,23 +1,28 @@
 //! The API of text-embeddings-inference.
 
+mod compute_headers;
 mod errors;
 mod info;
+mod rerank;
 pub(super) mod tokens;
+mod truncation;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
+use flow_core::ModelKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
+use self::compute_headers::{characters, compute_headers};
 use self::errors::{failed, refuse_prompt};
+use self::truncation::{Direction, refuse_left};
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
-use super::models::{ServedModel, ServedModels};
-use super::openai::no_such_kind;
+use super::models::ServedModels;
 use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::VectorFormat;
@@ -33,6 +38,9 @@ pub(super) const EMBED_FIELDS: &[&str] = &[
     "model",
 ];
 
+#[cfg(test)]
+pub(super) use rerank::RERANK_FIELDS;
+
 pub(super) const SIMILARITY_FIELDS: &[&str] = &["inputs", "parameters", "model"];
 
 /// The routes. `POST /` is that of Hugging Face's clients, which know only the address.
@@ -46,7 +54,7 @@ pub(crate) fn routes() -> Router<HttpState> {
         .route("/embed_all", absent("that returns the vectors of tokens"))
         .route("/embed_sparse", absent("for sparse embeddings"))
         .route("/predict", absent("for classification"))
-        .route("/rerank", absent("for reranking"))
+        .route("/rerank", post(rerank::rerank_texts))
         .route("/info", get(info::info))
         .route("/health", get(health))
         .route("/ping", get(health))
@@ -63,15 +71,6 @@ struct EmbedBody {
     normalize: Option<bool>,
     dimensions: Option<usize>,
     model: Option<String>,
-}
-
-/// The side at which a long text is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-enum Direction {
-    #[serde(alias = "left")]
-    Left,
-    #[serde(alias = "right")]
-    Right,
 }
 
 /// The body of `POST /similarity`.
@@ -116,11 +115,11 @@ async fn embed_texts(State(state): State<HttpState>, request: Request) -> Respon
 async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<EmbedBody> = JsonRequest::read(state, request, EMBED_FIELDS).await?;
     let models = ServedModels::of(&state.service.snapshot()).await;
-    let model = models.find(request.body.model.as_deref())?;
+    let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let wanted = request.body.translate()?;
     let characters = characters(&wanted.texts);
     let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
-    let headers = compute_headers(model, characters, &embeddings);
+    let headers = compute_headers(model, characters, &embeddings.work);
     let len = embeddings.json_len();
     json_reply(state, len, headers, EmbedReply(embeddings)).await
 }
@@ -150,16 +149,6 @@ impl EmbedBody {
     }
 }
 
-fn refuse_left(direction: Option<Direction>) -> Result<(), ApiError> {
-    match direction {
-        Some(Direction::Left) => Err(ApiError::invalid(
-            "truncation_direction",
-            "`truncation_direction` can be `Right` only: the tokenizer cuts off the end of a text",
-        )),
-        Some(Direction::Right) | None => Ok(()),
-    }
-}
-
 async fn similarity(State(state): State<HttpState>, request: Request) -> Response {
     let reply = answer_similarity(&state, request).await;
     reply.unwrap_or_else(|error| failed(&error))
@@ -169,11 +158,11 @@ async fn answer_similarity(state: &HttpState, request: Request) -> Result<Respon
     let request: JsonRequest<SimilarityBody> =
         JsonRequest::read(state, request, SIMILARITY_FIELDS).await?;
     let models = ServedModels::of(&state.service.snapshot()).await;
-    let model = models.find(request.body.model.as_deref())?;
+    let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let wanted = request.body.translate()?;
     let characters = characters(&wanted.texts);
     let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
-    let headers = compute_headers(model, characters, &embeddings);
+    let headers = compute_headers(model, characters, &embeddings.work);
     let cosines = cosines(&embeddings.vectors);
     json_reply(state, 0, headers, cosines).await
 }
@@ -219,51 +208,11 @@ fn cosines(vectors: &[Vec<f32>]) -> Vec<f32> {
     others.iter().map(cosine).collect()
 }
 
-/// The characters of all texts.
-fn characters(texts: &[String]) -> usize {
-    texts.iter().map(|text| text.chars().count()).sum()
-}
-
-/// The headers that say what a call took. Those of parts that are not measured are left out.
-fn compute_headers(model: &ServedModel, characters: usize, embeddings: &Embeddings) -> HeaderMap {
-    let mut headers = embeddings.headers();
-    let mut add = |name: &'static str, value: u64| {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
-    };
-    let (took, stages) = (Some(embeddings.took), embeddings.stages);
-    // As in text-embeddings-inference, the first two are the same.
-    let times = [
-        ("x-compute-time", took),
-        ("x-total-time", took),
-        ("x-tokenization-time", stages.tokenization),
-        ("x-queue-time", stages.queue),
-        ("x-inference-time", stages.inference),
-    ];
-    for (name, took) in times {
-        if let Some(took) = took {
-            add(name, u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-        }
-    }
-    add("x-compute-characters", characters as u64);
-    if let Some(tokens) = embeddings.tokens() {
-        add("x-compute-tokens", tokens);
-    }
-    if let Some(info) = &model.info {
-        let device = match info.device.as_str() {
-            "cpu" => "cpu",
-            _ => "gpu",
-        };
-        let device = HeaderValue::from_static(device);
-        headers.insert(HeaderName::from_static("x-compute-type"), device);
-    }
-    headers
-}
-
 /// A route for a kind of model that no executor has.
 fn absent(what: &'static str) -> MethodRouter<HttpState> {
     post(async move |State(state): State<HttpState>| {
         let models = ServedModels::of(&state.service.snapshot()).await;
-        failed(&no_such_kind(what, &models))
+        failed(&models.no_model(what))
     })
 }
 

@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde::ser::{Error as _, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
-use super::super::embeddings::SERVER_TIMING;
+use super::super::model_call::SERVER_TIMING;
 use super::super::request_id::REQUEST_ID;
 use super::super::status::{status, status_json, write_retry_after};
 

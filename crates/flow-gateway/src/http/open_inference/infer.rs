@@ -5,15 +5,16 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use flow_core::{Code, Failure};
+use flow_core::{Code, Failure, ModelKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::super::api_error::{ApiError, ErrorKind};
 use super::super::body::WholeBody;
-use super::super::embeddings::{EmbedRequest, Embeddings, embed, inputs_max};
+use super::super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::super::json_request::parse;
 use super::super::json_value::Json;
+use super::super::model_call::inputs_max;
 use super::super::models::ServedModels;
 use super::super::state::{HttpState, options};
 use super::tensors::{check_shape, texts_of_bytes, texts_of_json};
@@ -125,7 +126,7 @@ pub(super) async fn infer(
     let (request, _whole) = state.service.heavy().run(len, read).await?;
     let request = request?;
     let models = ServedModels::of(&state.service.snapshot()).await;
-    let found = models.find(Some(model))?;
+    let found = models.find(ModelKind::Embedding, Some(model))?;
     let wanted = EmbedRequest {
         texts: request.texts,
         parameters: Map::new(),
@@ -268,10 +269,9 @@ fn reply(json_len: Option<usize>, body: Vec<u8>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::json;
 
+    use super::super::super::model_call::ModelWork;
     use super::*;
 
     fn read(json: &Value, binary: &[u8]) -> Result<InferRequest, ApiError> {
@@ -326,9 +326,7 @@ mod tests {
     fn vectors_are_written_as_json_or_as_bytes_after_it() {
         let embeddings = Embeddings {
             vectors: vec![vec![1.0, -0.5], vec![0.0, 2.0]],
-            usage: None,
-            took: Duration::ZERO,
-            stages: crate::stages::StageTimes::default(),
+            work: ModelWork::default(),
         };
         let (len, body) = write("m", Some("7"), &embeddings, false).unwrap();
         let expected = json!({

@@ -1,8 +1,7 @@
 //! Requests → texts and parameters, vectors → JSON.
 
-use std::time::Duration;
-
 use super::super::json_request::parse;
+use super::super::model_call::ModelWork;
 use super::*;
 
 fn translate(body: &Value) -> Result<EmbedRequest, ApiError> {
@@ -61,12 +60,13 @@ fn reply(format: VectorFormat, tokens: Option<u64>) -> Value {
         format,
         embeddings: Embeddings {
             vectors: vec![vec![1.0, -0.5]],
-            usage: tokens.map(|tokens| flow_core::Usage {
-                tokens,
-                cached_texts: None,
-            }),
-            took: Duration::ZERO,
-            stages: crate::stages::StageTimes::default(),
+            work: ModelWork {
+                usage: tokens.map(|tokens| flow_core::Usage {
+                    tokens,
+                    cached_texts: None,
+                }),
+                ..ModelWork::default()
+            },
         },
     };
     serde_json::to_value(&reply).unwrap()

@@ -6,9 +6,9 @@ use super::document::{Document, EMBEDDING_FAILURES, Operation, object, optional}
 use super::served::Served;
 use super::texts::{dimensions, format, model, texts, unsupported, vector};
 
-const API: &str = "Cohere";
+pub(super) const API: &str = "Cohere";
 
-const ERROR: &str = "CohereError";
+pub(super) const ERROR: &str = "CohereError";
 
 /// Describes the route, if the flow serves it.
 pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
@@ -68,7 +68,7 @@ fn reply(document: &mut Document) -> Value {
     document.schema("CohereEmbedReply", reply)
 }
 
-fn error() -> Value {
+pub(super) fn error() -> Value {
     json!({
         "type": "object",
         "properties": { "id": { "type": "string" }, "message": { "type": "string" } },

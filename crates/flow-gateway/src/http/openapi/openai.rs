@@ -22,7 +22,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
     let models = Operation::new(API, "Lists the models", (ERROR, &[]));
     document.add("/v1/models", "get", models.replies(&list));
     let about = "The name of a model; `/` in it may be written as it is";
-    let name = json!({ "type": "string", "minLength": 1, "examples": served.models });
+    let name = json!({ "type": "string", "minLength": 1, "examples": served.all_models() });
     let retrieved = Operation::new(API, "Describes a model", (ERROR, NO_MODEL));
     let retrieved = retrieved
         .with_path_parameter("model", &name, about)

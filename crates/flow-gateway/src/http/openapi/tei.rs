@@ -6,10 +6,10 @@ use super::document::{Document, Failure, NO_MODEL, Operation, object, optional};
 use super::served::Served;
 use super::texts::{dimensions, floats, model, texts, unsupported};
 
-const API: &str = "text-embeddings-inference";
+pub(super) const API: &str = "text-embeddings-inference";
 
 /// The status codes of failures.
-const FAILURES: &[Failure] = &[
+pub(super) const FAILURES: &[Failure] = &[
     (400, "There is nothing to encode, or the body is not JSON"),
     (404, "There is no such model"),
     (
@@ -23,7 +23,7 @@ const FAILURES: &[Failure] = &[
     (504, "The deadline passed"),
 ];
 
-const ERROR: &str = "TeiError";
+pub(super) const ERROR: &str = "TeiError";
 
 const UNREADY: &[Failure] = &[(503, "An executor is not ready, or cannot be reached")];
 
@@ -53,6 +53,9 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
         let health = health.replies_nothing("Every executor is ready");
         document.add(path, "get", health);
     }
+    if !served.all_models().is_empty() {
+        info(document, served);
+    }
     if served.models.is_empty() {
         return;
     }
@@ -68,10 +71,9 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
     }
     similarity(document, served);
     tokens(document, served);
-    info(document, served);
 }
 
-fn with_compute_headers(operation: Operation) -> Operation {
+pub(super) fn with_compute_headers(operation: Operation) -> Operation {
     let add = |operation: Operation, (name, about): &(&str, &str)| {
         let kind = match *name {
             "x-compute-type" => "string",
@@ -187,12 +189,12 @@ fn info(document: &mut Document, served: &Served<'_>) {
         (ERROR, NO_MODEL),
     );
     let operation = operation
-        .with_query_parameter("model", &model(&served.models), about)
+        .with_query_parameter("model", &model(&served.all_models()), about)
         .replies(&reply);
     document.add("/info", "get", operation);
 }
 
-fn direction() -> Value {
+pub(super) fn direction() -> Value {
     let about = "The end of a long text is cut off";
     unsupported(&[json!(null), json!("Right"), json!("right")], about)
 }

@@ -16,8 +16,12 @@ fn offered(schemas: &Value) -> OfferedEndpoints {
 
 fn described(options: &HttpOptions, schemas: &Value, models: &[&str], keys: KeysFor) -> Value {
     let offered = offered(schemas);
-    let models = models.iter().map(|&it| it.to_owned()).collect();
-    document(&Served::new(options, &offered, models, keys))
+    // A test names a reranker `r`.
+    let (rerankers, models) = models
+        .iter()
+        .map(|&it| it.to_owned())
+        .partition(|it| it == "r");
+    document(&Served::new(options, &offered, (models, rerankers), keys))
 }
 
 #[test]
@@ -77,7 +81,11 @@ fn routes_of_models_are_listed_if_there_is_a_model_and_no_endpoint_has_their_nam
     assert_eq!(post(&own, &["alias"], "/embed").as_deref(), Some("Jina"));
     assert_eq!(post(&json!({}), &["m"], "/tokenize"), None);
     assert_eq!(post(&json!({"/to_tokens": {}}), &["m"], "/tokenize"), tei);
-    assert_eq!(post(&json!({}), &["m"], "/v1/rerank"), None);
+    for path in ["/rerank", "/v1/rerank", "/v2/rerank"] {
+        assert_eq!(post(&json!({}), &["m"], path), None);
+        assert!(post(&json!({}), &["r"], path).is_some(), "{path}");
+    }
+    assert_eq!(post(&json!({}), &["r"], "/embed"), None);
 }
 
 #[test]
@@ -104,13 +112,15 @@ fn operations_name_the_keys_that_they_need() {
 #[test]
 fn the_schema_of_a_body_has_the_fields_that_are_read() {
     let options = HttpOptions::default();
-    let document = described(&options, &json!({}), &["m"], KeysFor::Nothing);
+    let document = described(&options, &json!({}), &["m", "r"], KeysFor::Nothing);
     let schemas = &document["components"]["schemas"];
     for (schema, fields) in [
         ("OpenAiEmbeddingsRequest", crate::http::openai::FIELDS),
         ("CohereEmbedRequest", crate::http::cohere::FIELDS),
         ("TeiEmbedRequest", crate::http::tei::EMBED_FIELDS),
         ("TeiSimilarityRequest", crate::http::tei::SIMILARITY_FIELDS),
+        ("TeiRerankRequest", crate::http::tei::RERANK_FIELDS),
+        ("CohereRerankRequest", crate::http::cohere::RERANK_FIELDS),
     ] {
         let described = schemas[schema]["properties"].as_object().unwrap();
         let described: Vec<&String> = described.keys().collect();

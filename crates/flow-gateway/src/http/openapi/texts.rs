@@ -1,5 +1,6 @@
 //! Schemas that several APIs share: texts, and vectors in all formats.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::document::{Document, optional};
@@ -43,7 +44,7 @@ pub(super) fn vector(document: &mut Document) -> Value {
 }
 
 /// The name of a model, which may be left out if the flow has one.
-pub(super) fn model(names: &[String]) -> Value {
+pub(super) fn model(names: &[impl Serialize]) -> Value {
     let mut model = optional("string");
     model["examples"] = json!(names);
     model["description"] = json!("A model of the flow; without it, the only one");

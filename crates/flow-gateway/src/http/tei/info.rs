@@ -3,12 +3,13 @@
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use flow_core::ModelKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::api_error::ApiError;
-use super::super::embeddings::{inputs_max, tokens_max};
 use super::super::json_request::json_reply;
+use super::super::model_call::{inputs_max, tokens_max};
 use super::super::models::{ServedModel, ServedModels};
 use super::super::state::HttpState;
 use super::errors::failed;
@@ -28,7 +29,7 @@ pub(super) async fn info(State(state): State<HttpState>, Query(chosen): Query<Ch
 async fn answer(state: &HttpState, name: Option<&str>) -> Result<Response, ApiError> {
     let snapshot = state.service.snapshot();
     let models = ServedModels::of(&snapshot).await;
-    let model = models.find(name)?;
+    let model = models.find_any(name)?;
     let mut body = described(model);
     body["max_concurrent_requests"] = json!(snapshot.plan.gateway.in_flight_max);
     body["max_client_batch_size"] = json!(inputs_max(&state.service));
@@ -41,14 +42,13 @@ async fn answer(state: &HttpState, name: Option<&str>) -> Result<Response, ApiEr
 /// What is known of the model. What its executor does not say is null.
 fn described(model: &ServedModel) -> Value {
     let info = model.info.as_ref();
-    let pooling = info.map(|info| info.pooling.as_str());
     json!({
         "model_id": info.map_or(&model.id, |info| &info.name),
         "model_sha": info.and_then(|info| info.revision.as_deref()),
         "model_dtype": info.map(|info| dtype(&info.precision)),
-        "model_type": { "embedding": { "pooling": pooling } },
+        "model_type": model_type(model),
         "served_by": model.executor,
-        "dimensions": info.map(|info| info.dimensions),
+        "dimensions": info.map(|info| info.dimensions).filter(|it| *it > 0),
         "max_input_length": info.map(|info| info.max_length),
         "max_batch_tokens": info.map(|info| info.batch_tokens),
         "max_batch_requests": info.map(|info| info.batch_texts),
@@ -56,6 +56,17 @@ fn described(model: &ServedModel) -> Value {
         "sha": null,
         "docker_label": null,
     })
+}
+
+/// The kind of the model, as TEI describes it.
+fn model_type(model: &ServedModel) -> Value {
+    let pooling = model.info.as_ref().map(|info| info.pooling.as_str());
+    match model.kind() {
+        ModelKind::Embedding | ModelKind::Other => json!({ "embedding": { "pooling": pooling } }),
+        ModelKind::Reranker => json!({
+            "reranker": { "id2label": { "0": "LABEL_0" }, "label2id": { "LABEL_0": 0 } },
+        }),
+    }
 }
 
 /// The name of a precision in TEI and PyTorch.
@@ -90,11 +101,13 @@ mod tests {
             max_length: 256,
             pooling: "mean".to_owned(),
             precision: "bf16".to_owned(),
+            kind: ModelKind::Embedding,
             ..ModelInfo::default()
         });
         let described = described(&model);
         assert_eq!(described["model_id"], "a/b");
         assert_eq!(described["model_dtype"], "bfloat16");
         assert_eq!(described["model_type"]["embedding"]["pooling"], "mean");
+        assert_eq!(described["dimensions"], Value::Null);
     }
 }

@@ -9,8 +9,8 @@ use serde::de::{Deserializer, Error};
 use serde_json::{Map, Value, json};
 
 use super::super::api_error::{ApiError, ErrorKind};
-use super::super::embeddings::{DocumentsCall, inputs_max};
 use super::super::json_request::{JsonRequest, json_reply};
+use super::super::model_call::{DocumentsCall, inputs_max};
 use super::super::models::{ServedModel, ServedModels};
 use super::super::state::HttpState;
 use super::super::text_input::TextInput;
@@ -129,7 +129,7 @@ async fn send(
 ) -> Result<DocumentArray, ApiError> {
     let snapshot = state.service.snapshot();
     let models = ServedModels::of(&snapshot).await;
-    let model = models.find(model)?;
+    let model = models.find_any(model)?;
     let mut nodes = snapshot.nodes();
     let node = nodes.find(|(plan, _)| plan.name.as_str() == model.executor);
     if !node.is_some_and(|(_, node)| node.endpoints.names(endpoint)) {
