@@ -76,6 +76,7 @@ asked = SentenceEncoder(device="cpu", prompts={"query": "query: ", "passage": "p
 assert np.allclose(asked.encode_query("a"), asked.encode("query: a"), atol=1e-6)
 assert np.allclose(asked.encode_document("a"), asked.encode("passage: a"), atol=1e-6)
 assert np.allclose(encoder.encode_query(texts[0]), vectors[0], atol=1e-6)
+assert np.allclose(asked.encode("a", prompt=""), asked.encode("a"), atol=1e-6)
 for wrong, part in [({"device": "tpu"}, "`tpu`"), ({"precision": "f8"}, "`f8`"), ({"model_name_or_path": "/no/such"}, "/no/such")]:
     try:
         SentenceEncoder(**wrong)

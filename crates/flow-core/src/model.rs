@@ -36,6 +36,8 @@ pub struct ModelInfo {
     /// The type of vectors if a request does not say otherwise with the parameter `embedding_type`. `None` if the
     /// executor has no such parameter.
     pub embedding_type: Option<EmbeddingType>,
+    /// The names of the prompts that a request may choose with the parameter `prompt_name`.
+    pub prompts: Vec<String>,
     /// The number of texts of a batch, at most.
     pub batch_texts: usize,
     /// The number of tokens of a batch, at most.

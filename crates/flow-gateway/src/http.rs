@@ -22,6 +22,7 @@ pub(crate) mod open_inference;
 mod openai;
 mod openapi;
 mod parse_memory;
+mod prompts;
 mod request_id;
 mod rerank;
 pub(crate) mod response_status;

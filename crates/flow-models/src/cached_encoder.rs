@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::encode_times::EncodeTimes;
 use crate::encoder::{EncodeError, EncodeRequest, IsCancelled, TextEncoder};
-use crate::vector_cache::{CacheCounts, VectorCache};
+use crate::vector_cache::{CacheCounts, VectorCache, VectorKey};
 use crate::vectors::Vectors;
 
 /// A text encoder with a cache of vectors, or without one. With a cache it computes the vectors of identical texts once, within
@@ -63,7 +63,7 @@ impl CachedEncoder {
     pub fn encode(
         &mut self,
         texts: &[String],
-        request: EncodeRequest,
+        request: EncodeRequest<'_>,
     ) -> Result<Encoded, EncodeError> {
         self.encode_unless(texts, request, &|| false)
     }
@@ -76,7 +76,7 @@ impl CachedEncoder {
     pub fn encode_unless(
         &mut self,
         texts: &[String],
-        request: EncodeRequest,
+        request: EncodeRequest<'_>,
         is_cancelled: IsCancelled<'_>,
     ) -> Result<Encoded, EncodeError> {
         if self.cache.is_none() {
@@ -113,7 +113,7 @@ impl CachedEncoder {
         &mut self,
         texts: &[String],
         places: &[usize],
-        request: EncodeRequest,
+        request: EncodeRequest<'_>,
         vectors: &mut Vectors,
     ) -> Vec<usize> {
         let is_normalized = self.is_normalized(request);
@@ -123,7 +123,8 @@ impl CachedEncoder {
         let mut missing = Vec::new();
         for &place in places {
             let (row, tokens) = vectors.entry(place);
-            match cache.get(&texts[place], is_normalized, row) {
+            let key = VectorKey::new(&texts[place], request.prompt, is_normalized);
+            match cache.get(key, row) {
                 Some(found) => *tokens = found,
                 None => missing.push(place),
             }
@@ -135,7 +136,7 @@ impl CachedEncoder {
     fn compute(
         &mut self,
         (texts, places): (&[String], &[usize]),
-        (request, is_cancelled): (EncodeRequest, IsCancelled<'_>),
+        (request, is_cancelled): (EncodeRequest<'_>, IsCancelled<'_>),
         vectors: &mut Vectors,
     ) -> Result<Option<EncodeWork>, EncodeError> {
         if places.is_empty() {
@@ -149,13 +150,14 @@ impl CachedEncoder {
             to.copy_from_slice(row);
             *tokens = count;
             if let Some(cache) = &mut self.cache {
-                cache.insert(&texts[place], is_normalized, count, row);
+                let key = VectorKey::new(&texts[place], request.prompt, is_normalized);
+                cache.insert(key, count, row);
             }
         }
         Ok(Some(EncodeWork::of(&computed, times)))
     }
 
-    fn is_normalized(&self, request: EncodeRequest) -> bool {
+    fn is_normalized(&self, request: EncodeRequest<'_>) -> bool {
         request.normalize.unwrap_or(self.encoder.head().normalize)
     }
 }

@@ -6,6 +6,8 @@
 
 mod error;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
@@ -26,7 +28,7 @@ use crate::parallelism::Parallelism;
 use crate::pooling::{PoolingConfig, PoolingHead};
 use crate::sentence_config::SentenceConfig;
 use crate::source::TOKENIZER_FILE;
-use crate::tokenizer::{Tokenizer, TokenizerOptions};
+use crate::tokenizer::{Prompt, Tokenizer, TokenizerOptions};
 use crate::tokens::TokenBatch;
 use crate::vectors::Vectors;
 use crate::worker_pool::WorkerPool;
@@ -47,6 +49,12 @@ pub struct TextEncoder {
     /// Number of workers that run batches. The others only tokenize.
     batch_workers: usize,
     head: PoolingHead,
+    /// The prompt of a request without one.
+    prompt: Prompt,
+    /// The model's own prompts.
+    prompts: BTreeMap<String, String>,
+    /// Whether the tokens of the prompt are pooled.
+    pools_prompt: bool,
     limits: BatchLimits,
     window_texts: usize,
     max_length: usize,
@@ -55,11 +63,13 @@ pub struct TextEncoder {
 
 /// How some texts are encoded, where it differs from how the encoder was loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct EncodeRequest {
+pub struct EncodeRequest<'p> {
     /// Maximum texts of a batch. It does not change the vectors.
     pub batch_size: Option<NonZeroUsize>,
     /// Whether vectors are normalized to length 1.
     pub normalize: Option<bool>,
+    /// Text put before each input.
+    pub prompt: Option<&'p str>,
 }
 
 /// Says whether an encoding is to end early. Workers ask before each batch, from several threads.
@@ -70,6 +80,8 @@ pub type IsCancelled<'a> = &'a (dyn Fn() -> bool + Sync);
 struct Window<'a> {
     texts: &'a [Vec<u32>],
     head: &'a PoolingHead,
+    /// The prompt of the texts of the next window.
+    prompt: &'a Prompt,
     is_cancelled: IsCancelled<'a>,
 }
 
@@ -160,12 +172,12 @@ impl TextEncoder {
         let max_length = max_length(options, &config, engine.max_tokens())?;
         let tokenizer_options = TokenizerOptions {
             max_length,
-            prompt: prompt(options, &config)?,
             lower_case: config.lower_case,
         };
         let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), tokenizer_options)?;
+        let prompt = tokenizer.prompt(prompt(options, &config)?)?;
         let pooling = pooling(options, &config);
-        let (prompt_length, modes) = (tokenizer.prompt_length(), pooling.modes);
+        let modes = pooling.modes;
         let parallelism = Parallelism::new(options, &engine, cores);
         Ok(Self {
             tokenizer,
@@ -175,14 +187,13 @@ impl TextEncoder {
             window_texts: parallelism.window_texts,
             head: PoolingHead {
                 width: width(options, engine.hidden_size() * modes.len())?,
-                skipped_tokens: if pooling.includes_prompt {
-                    0
-                } else {
-                    prompt_length
-                },
+                skipped_tokens: skipped_tokens(pooling.includes_prompt, &prompt),
                 modes,
                 normalize: options.normalize.unwrap_or(config.normalize),
             },
+            prompt,
+            prompts: config.prompts,
+            pools_prompt: pooling.includes_prompt,
             engine,
             max_length,
             matryoshka: Matryoshka::read(folder),
@@ -250,6 +261,30 @@ impl TextEncoder {
         &self.tokenizer
     }
 
+    /// The model's own prompts, by name.
+    #[must_use]
+    pub fn prompts(&self) -> &BTreeMap<String, String> {
+        &self.prompts
+    }
+
+    /// Whether a text has more tokens than the model reads, so that its end is cut off. `prompt` is the text before it, if it is not
+    /// the default one.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer fails.
+    pub fn truncates(&self, text: &str, prompt: Option<&str>) -> Result<bool, EncodeError> {
+        Ok(self.tokenizer.truncates(text, &*self.prompt(prompt)?)?)
+    }
+
+    /// The prompt of a request.
+    fn prompt(&self, requested: Option<&str>) -> Result<Cow<'_, Prompt>, EncodeError> {
+        Ok(match requested {
+            None => Cow::Borrowed(&self.prompt),
+            Some(text) => Cow::Owned(self.tokenizer.prompt(text.to_owned())?),
+        })
+    }
+
     /// The shorter vectors that the model was trained for (Matryoshka embeddings), as its `config.json` says.
     #[must_use]
     pub fn matryoshka(&self) -> &Matryoshka {
@@ -265,7 +300,7 @@ impl TextEncoder {
         &self,
         texts: &[T],
     ) -> Result<Vec<usize>, EncodeError> {
-        let ids = self.tokenize(texts, (self.limits, &|| false))?;
+        let ids = self.tokenize(texts, &self.prompt, (self.limits, &|| false))?;
         Ok(ids.iter().map(Vec::len).collect())
     }
 
@@ -301,7 +336,7 @@ impl TextEncoder {
     pub fn encode_with<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
-        request: EncodeRequest,
+        request: EncodeRequest<'_>,
     ) -> Result<Vectors, EncodeError> {
         let (vectors, _) = self.encode_timed(texts, request, &|| false)?;
         Ok(vectors)
@@ -315,21 +350,24 @@ impl TextEncoder {
     pub fn encode_timed<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
-        request: EncodeRequest,
+        request: EncodeRequest<'_>,
         is_cancelled: IsCancelled<'_>,
     ) -> Result<(Vectors, EncodeTimes), EncodeError> {
         let timer = EncodeTimer::start();
+        let prompt = self.prompt(request.prompt)?;
+        let prompt = &*prompt;
         let limits = BatchLimits {
             max_texts: request.batch_size.unwrap_or(self.limits.max_texts),
             ..self.limits
         };
         let head = PoolingHead {
             normalize: request.normalize.unwrap_or(self.head.normalize),
+            skipped_tokens: skipped_tokens(self.pools_prompt, prompt),
             ..self.head.clone()
         };
         let width = head.width;
         if let [text] = texts {
-            let (values, tokens) = self.encode_one((text.as_ref(), &timer), &head)?;
+            let (values, tokens) = self.encode_one((text.as_ref(), prompt, &timer), &head)?;
             let vectors = Vectors {
                 values,
                 width,
@@ -341,13 +379,14 @@ impl TextEncoder {
         let mut tokens = Vec::with_capacity(texts.len());
         let mut windows = texts.chunks(self.window_texts);
         let first = windows.next().unwrap_or_default();
-        let mut ids = timer.tokenize(|| self.tokenize(first, (limits, is_cancelled)))?;
+        let mut ids = timer.tokenize(|| self.tokenize(first, prompt, (limits, is_cancelled)))?;
         for window in values.chunks_mut(self.window_texts * width) {
             tokens.extend(ids.iter().map(Vec::len));
             let next = windows.next().unwrap_or_default();
             let encoded = Window {
                 texts: &ids,
                 head: &head,
+                prompt,
                 is_cancelled,
             };
             ids = self.encode_window(encoded, next, limits, window)?;
@@ -363,11 +402,11 @@ impl TextEncoder {
     /// Encodes a single text, on all workers where the engine can.
     fn encode_one(
         &self,
-        (text, timer): (&str, &EncodeTimer),
+        (text, prompt, timer): (&str, &Prompt, &EncodeTimer),
         head: &PoolingHead,
     ) -> Result<(Vec<f32>, usize), EncodeError> {
         let is_long = text.len() > SHORT_TEXT_BYTES;
-        let ids = || timer.tokenize(|| self.tokenizer.ids(text));
+        let ids = || timer.tokenize(|| self.tokenizer.ids(text, prompt));
         let early = is_long.then(ids).transpose()?;
         let tokenize = || -> Result<_, EncodeError> {
             match &early {
@@ -382,15 +421,17 @@ impl TextEncoder {
     fn tokenize<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
+        prompt: &Prompt,
         (limits, is_cancelled): (BatchLimits, IsCancelled<'_>),
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
         if texts.len() <= TOKENIZE_TEXTS {
             // Waking the workers would take longer.
-            return Ok(self.tokenizer.encode(texts)?);
+            return Ok(self.tokenizer.encode(texts, prompt)?);
         }
         let none = Window {
             texts: &[],
             head: &self.head,
+            prompt,
             is_cancelled,
         };
         self.encode_window(none, texts, limits, &mut [])
@@ -448,7 +489,8 @@ impl TextEncoder {
                 Ok(JobResult::Vectors(batch.clone(), vectors))
             }
             Job::Tokenize(index, texts) => {
-                Ok(JobResult::Ids(*index, self.tokenizer.encode(texts)?))
+                let ids = self.tokenizer.encode(texts, window.prompt)?;
+                Ok(JobResult::Ids(*index, ids))
             }
         }
     }
@@ -481,6 +523,14 @@ fn width(options: &EncoderOptions, max: usize) -> Result<usize, LoadEncoderError
         Some(requested) if requested > max => Err(LoadEncoderError::Dimensions { requested, max }),
         Some(requested) => Ok(requested),
         None => Ok(max),
+    }
+}
+
+/// The number of leading tokens that are not pooled.
+fn skipped_tokens(pools_prompt: bool, prompt: &Prompt) -> usize {
+    match pools_prompt {
+        true => 0,
+        false => prompt.length,
     }
 }
 

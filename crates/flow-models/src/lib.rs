@@ -77,7 +77,7 @@ pub use matryoshka::Matryoshka;
 pub use options::{EncoderOptions, EngineKind, Precision};
 pub use pooling::{PoolingHead, PoolingMode};
 pub use sentence_config::SentenceConfigError;
-pub use tokenizer::{Token, Tokenizer, TokenizerError, TokenizerOptions};
+pub use tokenizer::{Prompt, Token, Tokenizer, TokenizerError, TokenizerOptions};
 pub use tokens::{HiddenStates, PairTokens, TokenBatch};
 pub use vector_cache::{CacheCounts, CacheOptions, OpenCacheError, VectorCache};
 pub use vectors::Vectors;

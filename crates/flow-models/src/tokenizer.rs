@@ -16,10 +16,16 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     /// The same without truncation; made when it is first used, because it has a vocabulary of its own.
     whole: OnceLock<tokenizers::Tokenizer>,
-    prompt: String,
-    prompt_length: usize,
     lower_case: bool,
     max_length: usize,
+}
+
+/// A text that is put before each text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prompt {
+    text: String,
+    /// Number of leading tokens that belong to it, including special tokens before it.
+    pub(crate) length: usize,
 }
 
 /// Words of a text that are tokenized, for each token that the model reads. A word has one token at least, unless it
@@ -30,12 +36,10 @@ const WORDS_PER_TOKEN: usize = 2;
 const BYTES_PER_TOKEN: usize = 512;
 
 /// Options of a [`Tokenizer`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TokenizerOptions {
     /// Maximum tokens of a text, including special tokens.
     pub max_length: usize,
-    /// Text put before each input.
-    pub prompt: String,
     /// Whether inputs are lower-cased first.
     pub lower_case: bool,
 }
@@ -119,39 +123,52 @@ impl Tokenizer {
             .with_truncation(Some(truncation))
             .map_err(TokenizerError::Tokenize)?;
         inner.with_padding(None);
-        let TokenizerOptions {
-            prompt,
-            lower_case,
-            max_length,
-        } = options;
-        let mut tokenizer = Self {
+        Ok(Self {
             inner,
             whole: OnceLock::new(),
-            prompt,
-            prompt_length: 0,
-            lower_case,
-            max_length,
-        };
-        tokenizer.prompt_length = tokenizer.count_prompt_tokens()?;
-        Ok(tokenizer)
+            lower_case: options.lower_case,
+            max_length: options.max_length,
+        })
     }
 
-    /// The token ids of each text, computed on this thread.
-    ///
-    /// # Errors
-    ///
-    /// If a text cannot be tokenized.
-    pub fn encode<T: AsRef<str>>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>, TokenizerError> {
-        texts.iter().map(|text| self.ids(text.as_ref())).collect()
-    }
-
-    /// The token ids of one text.
+    /// A prompt, whose tokens are counted.
     ///
     /// # Errors
     ///
     /// If it cannot be tokenized.
-    pub fn ids(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
-        let encoding = self.inner.encode_fast(self.input(text), true);
+    pub fn prompt(&self, text: String) -> Result<Prompt, TokenizerError> {
+        let mut prompt = Prompt { text, length: 0 };
+        if prompt.text.is_empty() {
+            return Ok(prompt);
+        }
+        let encoding = self.inner.encode_fast(self.input("", &prompt), true);
+        let encoding = encoding.map_err(TokenizerError::Tokenize)?;
+        let ends_with_special = encoding.get_special_tokens_mask().last() == Some(&1);
+        prompt.length = encoding.len() - usize::from(ends_with_special);
+        Ok(prompt)
+    }
+
+    /// The token ids of each text after a prompt, computed on this thread.
+    ///
+    /// # Errors
+    ///
+    /// If a text cannot be tokenized.
+    pub fn encode<T: AsRef<str>>(
+        &self,
+        texts: &[T],
+        prompt: &Prompt,
+    ) -> Result<Vec<Vec<u32>>, TokenizerError> {
+        let ids = |text: &T| self.ids(text.as_ref(), prompt);
+        texts.iter().map(ids).collect()
+    }
+
+    /// The token ids of one text after a prompt.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be tokenized.
+    pub fn ids(&self, text: &str, prompt: &Prompt) -> Result<Vec<u32>, TokenizerError> {
+        let encoding = self.inner.encode_fast(self.input(text, prompt), true);
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
         Ok(encoding.get_ids().to_vec())
     }
@@ -192,21 +209,15 @@ impl Tokenizer {
         text.map_err(TokenizerError::Tokenize)
     }
 
-    /// Whether a text has more tokens than the model reads, so that its end is cut off.
+    /// Whether a text after a prompt has more tokens than the model reads, so that its end is cut off.
     ///
     /// # Errors
     ///
     /// If it cannot be tokenized.
-    pub fn truncates(&self, text: &str) -> Result<bool, TokenizerError> {
-        let encoding = self.inner.encode_fast(self.input(text), true);
+    pub fn truncates(&self, text: &str, prompt: &Prompt) -> Result<bool, TokenizerError> {
+        let encoding = self.inner.encode_fast(self.input(text, prompt), true);
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
         Ok(!encoding.get_overflowing().is_empty())
-    }
-
-    /// Number of leading tokens of each text that belong to the prompt, including special tokens before it.
-    #[must_use]
-    pub fn prompt_length(&self) -> usize {
-        self.prompt_length
     }
 
     /// The id of the padding token, or 0 if there is none.
@@ -230,9 +241,9 @@ impl Tokenizer {
         Ok(self.whole.get_or_init(|| whole))
     }
 
-    fn input<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    fn input<'a>(&self, text: &'a str, prompt: &Prompt) -> Cow<'a, str> {
         let text = readable(text, self.max_length);
-        let text = match self.prompt.as_str() {
+        let text = match prompt.text.as_str() {
             "" => Cow::Borrowed(text),
             prompt => Cow::Owned([prompt, text].concat()),
         };
@@ -241,16 +252,6 @@ impl Tokenizer {
         } else {
             text
         }
-    }
-
-    fn count_prompt_tokens(&self) -> Result<usize, TokenizerError> {
-        if self.prompt.is_empty() {
-            return Ok(0);
-        }
-        let encoding = self.inner.encode_fast(self.input(""), true);
-        let encoding = encoding.map_err(TokenizerError::Tokenize)?;
-        let ends_with_special = encoding.get_special_tokens_mask().last() == Some(&1);
-        Ok(encoding.len() - usize::from(ends_with_special))
     }
 }
 

@@ -21,7 +21,7 @@ use flow_core::{ByteSize, Chain};
 use sha2::{Digest, Sha256};
 
 use self::disk::Disk;
-use self::key::VectorKey;
+pub(crate) use self::key::VectorKey;
 use self::memory::Memory;
 use crate::derived_file::file_name;
 use crate::encoder::TextEncoder;
@@ -110,13 +110,7 @@ impl VectorCache {
     }
 
     /// Copies the vector of a text into `row`, and returns the text's number of tokens.
-    pub(crate) fn get(
-        &mut self,
-        text: &str,
-        is_normalized: bool,
-        row: &mut [f32],
-    ) -> Option<usize> {
-        let key = VectorKey::new(text, is_normalized);
+    pub(crate) fn get(&mut self, key: VectorKey, row: &mut [f32]) -> Option<usize> {
         if let Some(tokens) = self.memory.get(&key, row) {
             self.counts.memory += 1;
             return Some(tokens);
@@ -136,8 +130,7 @@ impl VectorCache {
     }
 
     /// Stores the vector of a text.
-    pub(crate) fn insert(&mut self, text: &str, is_normalized: bool, tokens: usize, row: &[f32]) {
-        let key = VectorKey::new(text, is_normalized);
+    pub(crate) fn insert(&mut self, key: VectorKey, tokens: usize, row: &[f32]) {
         let stored = self
             .disk
             .as_mut()

@@ -1,5 +1,6 @@
 //! The class `TextEncoder`: the sentence encoder of `flow-models`, for Python's `SentenceEncoder`.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::thread;
 
@@ -58,8 +59,8 @@ impl TextEncoder {
             .map_err(PyRuntimeError::new_err)
     }
 
-    /// The vectors of texts: an array of NumPy with a row for each. `batch_size` is the most texts of a batch; 0 leaves it to the
-    /// device.
+    /// The vectors of texts: an array of NumPy with a row for each. The options are the most texts of a batch, where 0 leaves it to
+    /// the device; whether vectors are normalized; and the text put before each, if it is not the model's default one.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "Python's strings are copied, so that its lock can be free"
@@ -68,12 +69,13 @@ impl TextEncoder {
         &self,
         py: Python<'py>,
         texts: Vec<String>,
-        batch_size: usize,
-        normalize: Option<bool>,
+        options: (usize, Option<bool>, Option<String>),
     ) -> PyResult<Bound<'py, PyAny>> {
+        let (batch_size, normalize, prompt) = options;
         let request = EncodeRequest {
             batch_size: NonZeroUsize::new(batch_size),
             normalize,
+            prompt: prompt.as_deref(),
         };
         let vectors = py.detach(|| self.0.encode_with(&texts, request));
         let vectors =
@@ -101,6 +103,12 @@ impl TextEncoder {
             Some(_) => "cuda".to_owned(),
             None => "cpu".to_owned(),
         }
+    }
+
+    /// The model's own prompts, by name.
+    #[getter]
+    fn prompts(&self) -> BTreeMap<String, String> {
+        self.0.prompts().clone()
     }
 
     /// Values of a vector.

@@ -139,6 +139,7 @@ impl Executor for Reranker {
             device: "cpu".to_owned(),
             shorter: ShorterVectors::No,
             embedding_type: None,
+            prompts: Vec::new(),
             batch_texts: self.model.max_batch_texts().get(),
             batch_tokens: self.model.max_batch_tokens().get(),
         };

@@ -37,13 +37,17 @@ const NORMALIZE: &str = "normalize";
 /// The parameter that says whether a text with more tokens than the model reads is truncated, or refused.
 const TRUNCATE: &str = "truncate";
 
+/// The parameter that names one of the model's own prompts, in place of the default one.
+const PROMPT_NAME: &str = "prompt_name";
+
 /// The parameters that the encoding endpoints accept.
-const PARAMETERS: [&str; 6] = [
+const PARAMETERS: [&str; 7] = [
     ACCESS_PATHS[0],
     ACCESS_PATHS[1],
     BATCH_SIZE,
     NORMALIZE,
     TRUNCATE,
+    PROMPT_NAME,
     EmbeddingType::PARAMETER,
 ];
 
@@ -156,9 +160,11 @@ impl SentenceEncoder {
     ) -> Result<Tokens, CallError> {
         let paths = access_paths(parameters)?.unwrap_or_else(|| self.access_paths.clone());
         let (texts, texts_of) = self.texts(docs, &paths)?;
+        let prompt = self.prompt(parameters)?;
         let request = EncodeRequest {
             batch_size: parameters.get(BATCH_SIZE).map_err(bad_request)?,
             normalize: parameters.get(NORMALIZE).map_err(bad_request)?,
+            prompt: prompt.as_deref(),
         };
         let embedding_type: Option<EmbeddingType> = parameters
             .get(EmbeddingType::PARAMETER)
@@ -166,7 +172,7 @@ impl SentenceEncoder {
         let embedding_type = embedding_type.unwrap_or(self.embedding_type);
         let cancellation = Cancellation::current();
         if parameters.get(TRUNCATE).map_err(bad_request)? == Some(false) {
-            self.check_lengths(&texts, &cancellation)?;
+            self.check_lengths((&texts, prompt.as_deref()), &cancellation)?;
         }
 
         let is_cancelled = || cancellation.is_cancelled();
@@ -205,17 +211,38 @@ impl SentenceEncoder {
         Ok((texts, texts_of))
     }
 
+    /// The prompt that a request names.
+    fn prompt(&self, parameters: &Parameters) -> Result<Option<String>, CallError> {
+        let name: Option<String> = parameters.get(PROMPT_NAME).map_err(bad_request)?;
+        let Some(name) = name else { return Ok(None) };
+        let prompts = self.encoder.encoder().prompts();
+        match prompts.get(&name) {
+            Some(prompt) => Ok(Some(prompt.clone())),
+            None => {
+                let name: String = name.chars().take(EXCERPT_CHARS).collect();
+                let known: Vec<String> = prompts.keys().map(|it| format!("`{it}`")).collect();
+                let known = match known.is_empty() {
+                    true => "it has none".to_owned(),
+                    false => format!("it has {}", known.join(", ")),
+                };
+                Err(CallError::bad_request(format!(
+                    "the model has no prompt `{name}`; {known}"
+                )))
+            }
+        }
+    }
+
     /// Refuses texts of which the model would not read the end.
     fn check_lengths(
         &self,
-        texts: &[String],
+        (texts, prompt): (&[String], Option<&str>),
         cancellation: &Cancellation,
     ) -> Result<(), CallError> {
         for text in texts {
             if cancellation.is_cancelled() {
                 return Err(CallError::cancelled());
             }
-            if self.encoder.encoder().tokenizer().truncates(text)? {
+            if self.encoder.encoder().truncates(text, prompt)? {
                 let max = self.encoder.encoder().max_length();
                 // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
                 let start: String = text.chars().take(EXCERPT_CHARS).collect();
@@ -369,6 +396,7 @@ fn model_info(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> ModelInf
             Matryoshka::Only(lengths) => ShorterVectors::Only(lengths.clone()),
         },
         embedding_type: Some(config.embedding_type),
+        prompts: encoder.prompts().keys().cloned().collect(),
         batch_texts: encoder.max_batch_texts().get(),
         batch_tokens: encoder.max_batch_tokens().get(),
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::client::{get, post};
 use super::encoder;
+use crate::tiny_model::TinyModel;
 
 async fn dimensions(flow: &TestFlow, model: &str) -> usize {
     let body = json!({"input": "a", "model": model});
@@ -62,6 +63,51 @@ async fn a_flow_without_a_model_says_so_in_every_api() {
             "{path} {message}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_request_chooses_a_prompt_of_the_model_in_every_api() {
+    let model = TinyModel::bert();
+    let prompts = json!({"prompts": {"query": "c d "}});
+    model.write("config_sentence_transformers.json", &prompts);
+    let flow = TestFlow::up(&format!(
+        "executors: [{{name: encoder, uses: sentence-encoder, uses_with: {{model: '{}'}}}}]",
+        model.path().display()
+    ));
+    for (path, pointer, chosen, written) in [
+        (
+            "/embed",
+            "/0",
+            json!({"inputs": "a", "prompt_name": "query"}),
+            json!({"inputs": "c d a"}),
+        ),
+        (
+            "/v2/embed",
+            "/embeddings/float/0",
+            json!({"texts": ["a"], "input_type": "search_query"}),
+            json!({"texts": ["c d a"], "input_type": "search_document"}),
+        ),
+        (
+            "/v1/embeddings",
+            "/data/0/embedding",
+            json!({"input": "a", "task": "retrieval.query"}),
+            json!({"input": "c d a"}),
+        ),
+    ] {
+        let (chosen, written) = (
+            post(&flow, path, &chosen).await,
+            post(&flow, path, &written).await,
+        );
+        let (chosen, written) = (chosen.json(), written.json());
+        assert!(written.pointer(pointer).is_some(), "{path} {written}");
+        assert_eq!(
+            chosen.pointer(pointer),
+            written.pointer(pointer),
+            "{path} {chosen}"
+        );
+    }
+    let models = get(&flow, "/v1/models").await.json();
+    assert_eq!(models["data"][0]["prompts"], json!(["query"]));
 }
 
 #[tokio::test]

@@ -113,7 +113,7 @@ async fn an_invalid_request_is_an_error_in_teis_format() {
         ),
         ("/embed", json!({"inputs": [1]}), 422, invalid, "token ids"),
         ("/embed", left, 422, invalid, "`Right`"),
-        ("/embed", prompt, 422, invalid, "`uses_with`"),
+        ("/embed", prompt, 422, invalid, "no prompt `q`"),
         ("/embed", too_long, 413, invalid, "256 tokens"),
         ("/decode", json!({"ids": ["a"]}), 422, invalid, "token ids"),
     ] {

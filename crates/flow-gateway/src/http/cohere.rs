@@ -19,6 +19,7 @@ use super::api_error::ApiError;
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::ServedModels;
+use super::prompts::{TextRole, choose_for_role};
 use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
@@ -47,7 +48,7 @@ pub(crate) fn routes() -> Router<HttpState> {
         .route("/v1/rerank", post(rerank::first_version))
 }
 
-/// The body of `POST /v2/embed`. `input_type` is read and has no effect: no model of a flow distinguishes them.
+/// The body of `POST /v2/embed`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct EmbedBody {
@@ -95,7 +96,12 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let formats = request.body.formats();
-    let wanted = request.body.translate()?;
+    let role = request.body.role();
+    let mut wanted = request.body.translate()?;
+    if let Some(role) = role {
+        // A model without such a prompt treats all texts alike.
+        choose_for_role(&mut wanted.parameters, model, role);
+    }
     let texts = wanted.texts.clone();
     let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let len = embeddings.json_len() * formats.len();
@@ -119,6 +125,15 @@ impl EmbedBody {
             formats.push(VectorFormat::Float);
         }
         formats
+    }
+
+    /// What the texts are in a search.
+    fn role(&self) -> Option<TextRole> {
+        match self.input_type.as_deref() {
+            Some("search_query") => Some(TextRole::Query),
+            Some("search_document") => Some(TextRole::Document),
+            _ => None,
+        }
     }
 
     fn translate(self) -> Result<EmbedRequest, ApiError> {

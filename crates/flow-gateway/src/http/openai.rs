@@ -17,6 +17,7 @@ use super::api_error::ApiError;
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
+use super::prompts::{TextRole, choose_for_role};
 use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
@@ -104,7 +105,11 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let format = request.body.format();
     let name = request.body.model.clone();
-    let wanted = request.body.translate()?;
+    let task = request.body.task.clone().filter(|task| !task.is_empty());
+    let mut wanted = request.body.translate()?;
+    if let Some(task) = task {
+        choose_prompt(&mut wanted, model, &task)?;
+    }
     let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let len = embeddings.json_len();
     let headers = embeddings.headers();
@@ -114,6 +119,32 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
         embeddings,
     };
     json_reply(state, len, headers, reply).await
+}
+
+/// Asks for the prompt that the model has for a task of Jina AI's models.
+fn choose_prompt(
+    wanted: &mut EmbedRequest,
+    model: &ServedModel,
+    task: &str,
+) -> Result<(), ApiError> {
+    let role = match task {
+        "retrieval.query" => Some(TextRole::Query),
+        "retrieval.passage" => Some(TextRole::Document),
+        _ => None,
+    };
+    let parameters = &mut wanted.parameters;
+    match role.is_some_and(|role| choose_for_role(parameters, model, role)) {
+        true => Ok(()),
+        false => Err(untrained("task")),
+    }
+}
+
+/// The error of a field that asks for more than the model can.
+fn untrained(field: &'static str) -> ApiError {
+    let message = format!(
+        "`{field}` needs a model that was trained for it; the models of this flow have no such mode"
+    );
+    ApiError::invalid(field, message)
 }
 
 impl EmbeddingsRequest {
@@ -149,19 +180,10 @@ impl EmbeddingsRequest {
         let refused = [
             (is_asked(self.late_chunking), "late_chunking"),
             (is_asked(self.return_multivector), "return_multivector"),
-            (
-                self.task.as_deref().is_some_and(|it| !it.is_empty()),
-                "task",
-            ),
         ];
         match refused.into_iter().find(|(is_asked, _)| *is_asked) {
             None => Ok(()),
-            Some((_, field)) => Err(ApiError::invalid(
-                field,
-                format!(
-                    "`{field}` needs a model that was trained for it; the models of this flow have no such mode"
-                ),
-            )),
+            Some((_, field)) => Err(untrained(field)),
         }
     }
 }
@@ -226,6 +248,7 @@ fn described(models: &ServedModels, model: &ServedModel) -> Value {
         described["max_model_len"] = json!(info.max_length);
         if info.kind == ModelKind::Embedding {
             described["dimensions"] = json!(info.dimensions);
+            described["prompts"] = json!(info.prompts);
             described["pooling"] = json!(info.pooling);
         }
         described["precision"] = json!(info.precision);

@@ -17,12 +17,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use self::compute_headers::{characters, compute_headers};
-use self::errors::{failed, refuse_prompt};
+use self::errors::failed;
 use self::truncation::{Direction, refuse_left};
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::ServedModels;
+use super::prompts;
 use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::VectorFormat;
@@ -116,7 +117,11 @@ async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, A
     let request: JsonRequest<EmbedBody> = JsonRequest::read(state, request, EMBED_FIELDS).await?;
     let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
-    let wanted = request.body.translate()?;
+    let prompt = request.body.prompt_name.clone();
+    let mut wanted = request.body.translate()?;
+    if let Some(name) = prompt {
+        prompts::choose(&mut wanted.parameters, model, &name)?;
+    }
     let characters = characters(&wanted.texts);
     let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let headers = compute_headers(model, characters, &embeddings.work);
@@ -128,7 +133,6 @@ impl EmbedBody {
     fn translate(self) -> Result<EmbedRequest, ApiError> {
         let missing = || ApiError::invalid("inputs", "`inputs` is missing; it has the texts");
         refuse_left(self.truncation_direction)?;
-        refuse_prompt(self.prompt_name.as_deref())?;
         let inputs = self.inputs.ok_or_else(missing)?;
         let mut parameters = Map::new();
         // TEI normalizes unless it is asked not to, whatever the model does.
@@ -159,7 +163,12 @@ async fn answer_similarity(state: &HttpState, request: Request) -> Result<Respon
         JsonRequest::read(state, request, SIMILARITY_FIELDS).await?;
     let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
-    let wanted = request.body.translate()?;
+    let parameters = request.body.parameters.as_ref();
+    let prompt = parameters.and_then(|it| it.prompt_name.clone());
+    let mut wanted = request.body.translate()?;
+    if let Some(name) = prompt {
+        prompts::choose(&mut wanted.parameters, model, &name)?;
+    }
     let characters = characters(&wanted.texts);
     let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let headers = compute_headers(model, characters, &embeddings.work);
@@ -185,7 +194,6 @@ impl SimilarityBody {
         }
         let options = self.parameters.unwrap_or_default();
         refuse_left(options.truncation_direction)?;
-        refuse_prompt(options.prompt_name.as_deref())?;
         let truncate = options
             .truncate
             .map(|it| ("truncate".to_owned(), it.into()));

@@ -5,14 +5,20 @@ use sha2::{Digest, Sha256};
 /// A hash of a text, and of what a request says about its vector. Two texts with the same key cannot be constructed, so no client
 /// can put a vector in the place of another text's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct VectorKey(pub(super) [u8; Self::LEN]);
+pub(crate) struct VectorKey(pub(super) [u8; Self::LEN]);
 
 impl VectorKey {
     pub(super) const LEN: usize = 32;
 
-    pub(super) fn new(text: &str, is_normalized: bool) -> Self {
+    /// `prompt` is the text put before this one, if it is not the default of the encoder.
+    pub(crate) fn new(text: &str, prompt: Option<&str>, is_normalized: bool) -> Self {
         let mut hash = Sha256::new();
-        hash.update([u8::from(is_normalized)]);
+        hash.update([u8::from(is_normalized) + 2 * u8::from(prompt.is_some())]);
+        if let Some(prompt) = prompt {
+            // Its length tells where the text begins.
+            hash.update((prompt.len() as u64).to_le_bytes());
+            hash.update(prompt);
+        }
         hash.update(text);
         Self(hash.finalize().into())
     }

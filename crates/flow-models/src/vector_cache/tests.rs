@@ -15,7 +15,7 @@ fn open(root: &Path, max_bytes: u64) -> Disk {
 }
 
 fn key(n: usize) -> VectorKey {
-    VectorKey::new(&format!("text {n}"), true)
+    VectorKey::new(&format!("text {n}"), None, true)
 }
 
 fn row(n: usize) -> [f32; WIDTH] {
@@ -80,7 +80,24 @@ fn vectors_are_found_by_the_next_process() {
 
 #[test]
 fn normalized_and_unnormalized_vectors_of_a_text_are_stored_separately() {
-    assert_ne!(VectorKey::new("text", true), VectorKey::new("text", false));
+    assert_ne!(
+        VectorKey::new("text", None, true),
+        VectorKey::new("text", None, false)
+    );
+}
+
+#[test]
+fn vectors_of_a_text_after_different_prompts_are_stored_separately() {
+    let keys = [
+        (None, "q: text"),
+        (Some("q: "), "text"),
+        (Some("q"), ": text"),
+        (Some(""), "q: text"),
+    ];
+    let keys = keys.map(|(prompt, text)| VectorKey::new(text, prompt, true));
+    for (at, key) in keys.iter().enumerate() {
+        assert!(keys[..at].iter().all(|other| other != key), "{at}");
+    }
 }
 
 #[test]

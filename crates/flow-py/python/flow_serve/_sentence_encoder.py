@@ -44,8 +44,8 @@ class SentenceEncoder:
 
     :param model_name_or_path: a name on the Hugging Face hub, or a folder
     :param device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``; without it, a GPU if there is one
-    :param prompts: texts that can be put before others, by name
-    :param default_prompt_name: the prompt that is put before all texts
+    :param prompts: texts that can be put before others, by name, in addition to the model's own
+    :param default_prompt_name: the prompt that is put before all texts; without it, the model's default one
     :param revision: branch, tag or commit of the model
     :param truncate_dim: number of leading values of each vector that are kept
     :param similarity_fn_name: what :meth:`similarity` computes: ``cosine``, ``dot``, ``euclidean`` or ``manhattan``
@@ -87,7 +87,7 @@ class SentenceEncoder:
         }
         given = {key: value for key, value in options.items() if value is not None}
         self._encoder = _native.TextEncoder(str(model_name_or_path), revision, device or "auto", given)
-        self._prompts = dict(prompts or {})
+        self._prompts = {**self._encoder.prompts, **(prompts or {})}
         self._default_prompt = self._prompt(default_prompt_name)
 
     @property
@@ -124,7 +124,7 @@ class SentenceEncoder:
         The vectors do not depend on ``batch_size``. Without ``normalize_embeddings``, the model's files say whether
         vectors have the length 1.
 
-        :param prompt_name: the name of the prompt that is put before the texts, one of ``prompts``
+        :param prompt_name: the name of the prompt that is put before the texts, one of ``prompts`` or of the model's own
         :param prompt: the prompt itself
         :param batch_size: texts that are computed at a time; by default as many as suit the device. Memory grows with it
         :param show_progress_bar: whether to draw a progress bar
@@ -141,8 +141,10 @@ class SentenceEncoder:
             raise NotSupportedError(f"`device={device!r}` of `encode` is not supported: the encoder is on `{self.device}`; make another one")
         _refuse(options)
         is_one = isinstance(sentences, str)
-        texts = self._with_prompt([sentences] if isinstance(sentences, str) else list(sentences), prompt_name, prompt)
-        vectors = self._vectors(texts, batch_size or 0, normalize_embeddings, bool(show_progress_bar))
+        texts = [sentences] if isinstance(sentences, str) else list(sentences)
+        if prompt is None:
+            prompt = self._prompt(prompt_name) if prompt_name is not None else self._default_prompt
+        vectors = self._vectors(texts, (batch_size or 0, normalize_embeddings, prompt), bool(show_progress_bar))
         result: Any = vectors[0] if is_one else vectors
         if convert_to_tensor:
             import torch
@@ -173,23 +175,18 @@ class SentenceEncoder:
         return self.encode(sentences, *arguments, **options)
 
     def _vectors(
-        self, texts: list[str], batch_size: int, normalize: bool | None, show: bool
+        self, texts: list[str], options: tuple[int, bool | None, str | None], show: bool
     ) -> NDArray[np.float32]:
         if not show:
-            return self._encoder.encode(texts, batch_size, normalize)
+            return self._encoder.encode(texts, options)
         import numpy as np
 
         parts = []
         with ProgressBar(max(1.0, len(texts) / STEP_TEXTS), show) as progress:
             for start in range(0, len(texts), STEP_TEXTS):
-                parts.append(self._encoder.encode(texts[start : start + STEP_TEXTS], batch_size, normalize))
+                parts.append(self._encoder.encode(texts[start : start + STEP_TEXTS], options))
                 progress.update()
-        return np.concatenate(parts) if parts else self._encoder.encode([], batch_size, normalize)
-
-    def _with_prompt(self, texts: list[str], name: str | None, prompt: str | None) -> list[str]:
-        if prompt is None:
-            prompt = self._prompt(name) if name is not None else self._default_prompt
-        return [prompt + text for text in texts] if prompt else texts
+        return np.concatenate(parts) if parts else self._encoder.encode([], options)
 
     def _prompt(self, name: str | None) -> str | None:
         if name is None:

@@ -186,6 +186,71 @@ fn a_prompt_is_put_before_each_text() {
 }
 
 #[test]
+fn a_request_can_choose_one_of_the_models_prompts() {
+    let model = TinyModel::bert();
+    model.write(
+        "config_sentence_transformers.json",
+        &json!({"prompts": {"query": "c d ", "passage": "b "}, "default_prompt_name": "passage"}),
+    );
+    let pooling = json!({"word_embedding_dimension": 8, "pooling_mode_mean_tokens": true, "include_prompt": false});
+    let modules = json!([
+        {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]);
+    for pools_prompt in [true, false] {
+        if !pools_prompt {
+            model.write("modules.json", &modules);
+            model.write("1_Pooling/config.json", &pooling);
+        }
+        for cache in [false, true] {
+            let both = loaded(&model, json!({"cache": cache}));
+            let query = loaded(&model, json!({"prompt_name": "query"}));
+            let texts = || vec![Document::from_text("a"), Document::from_text("a b")];
+            let chosen = encode(&both, texts(), json!({"prompt_name": "query"}));
+            let expected = encode(&query, texts(), json!({}));
+            let default = encode(&both, texts(), json!({}));
+            for at in 0..2 {
+                assert_eq!(
+                    vector(&chosen[at]),
+                    vector(&expected[at]),
+                    "{pools_prompt} {cache}"
+                );
+                assert_ne!(
+                    vector(&chosen[at]),
+                    vector(&default[at]),
+                    "{pools_prompt} {cache}"
+                );
+            }
+            let again = encode(&both, texts(), json!({"prompt_name": "query"}));
+            assert_eq!(vector(&again[0]), vector(&expected[0]));
+        }
+    }
+}
+
+#[test]
+fn a_prompt_that_the_model_does_not_have_is_the_fault_of_the_request() {
+    let model = TinyModel::bert();
+    for (prompts, part) in [
+        (json!({}), "it has none"),
+        (json!({"query": "c "}), "it has `query`"),
+    ] {
+        model.write(
+            "config_sentence_transformers.json",
+            &json!({"prompts": prompts}),
+        );
+        let encoder = loaded(&model, json!({}));
+        let docs = [Document::from_text("a")].into_iter().collect();
+        let parameters = Map::from_iter([("prompt_name".to_owned(), json!("passage"))]);
+        let error = encoder.call_with("/encode", docs, parameters).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("no prompt `passage`") && error.contains(part),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn max_length_truncates_a_text_and_keeps_its_last_special_token() {
     let model = TinyModel::bert();
     let short = loaded(&model, json!({"max_length": 4}));

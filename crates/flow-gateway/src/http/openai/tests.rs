@@ -45,13 +45,33 @@ fn invalid_fields_are_named() {
         Some("dimensions"),
         "-1",
     );
-    check_refused(
-        &json!({"input": "a", "task": "retrieval.query"}),
-        Some("task"),
-        "trained",
-    );
     let late = json!({"input": "a", "late_chunking": true});
     check_refused(&late, Some("late_chunking"), "trained");
+}
+
+#[test]
+fn a_task_chooses_the_prompt_that_the_model_has_for_it() {
+    let choose = |prompts: &[&str], task| {
+        let model = ServedModel {
+            id: "m".to_owned(),
+            executor: "encoder".to_owned(),
+            endpoint: "/encode".to_owned(),
+            info: Some(flow_core::ModelInfo {
+                prompts: prompts.iter().map(|&it| it.to_owned()).collect(),
+                ..flow_core::ModelInfo::default()
+            }),
+            version: flow_core::DocArrayVersion::default(),
+        };
+        let mut wanted = EmbedRequest::default();
+        choose_prompt(&mut wanted, &model, task).map(|()| Value::Object(wanted.parameters))
+    };
+    let both = ["query", "passage"];
+    let chosen = |name| Ok(json!({"prompt_name": name}));
+    assert_eq!(choose(&both, "retrieval.query"), chosen("query"));
+    assert_eq!(choose(&both, "retrieval.passage"), chosen("passage"));
+    for (prompts, task) in [(&both[..], "text-matching"), (&[], "retrieval.query")] {
+        assert_eq!(choose(prompts, task).unwrap_err().field, Some("task"));
+    }
 }
 
 fn reply(format: VectorFormat, tokens: Option<u64>) -> Value {

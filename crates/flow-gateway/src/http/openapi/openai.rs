@@ -41,7 +41,16 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
 fn request(document: &mut Document, served: &Served<'_>) -> Value {
     let trained = "Needs a model that was trained for it";
     let of_format = json!({ "anyOf": [format(document), { "type": "null" }] });
-    let no_task = unsupported(&[json!(null), json!("")], trained);
+    let tasks = [
+        json!(null),
+        json!(""),
+        json!("retrieval.query"),
+        json!("retrieval.passage"),
+    ];
+    let task = unsupported(
+        &tasks,
+        "Chooses the prompt that the model has for such texts",
+    );
     let no = unsupported(&[json!(null), json!(false)], trained);
     let fields = json!({
         "input": texts(document),
@@ -52,7 +61,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
         "user": { "description": "Has no effect" },
         "normalized": optional("boolean"),
         "truncate": optional("boolean"),
-        "task": no_task,
+        "task": task,
         "late_chunking": no,
         "return_multivector": no,
     });

@@ -89,7 +89,7 @@ fn embed_request(document: &mut Document, served: &Served<'_>) -> Value {
         "inputs": texts(document),
         "truncate": optional("boolean"),
         "truncation_direction": direction(),
-        "prompt_name": no_prompt(),
+        "prompt_name": prompt(),
         "normalize": optional("boolean"),
         "dimensions": dimensions(),
         "model": model(&served.models),
@@ -109,7 +109,7 @@ fn similarity(document: &mut Document, served: &Served<'_>) {
     let parameters = json!({
         "truncate": optional("boolean"),
         "truncation_direction": direction(),
-        "prompt_name": no_prompt(),
+        "prompt_name": prompt(),
     });
     let parameters = json!({ "anyOf": [object(&[], &parameters), { "type": "null" }] });
     let fields = json!({
@@ -200,7 +200,13 @@ pub(super) fn direction() -> Value {
 }
 
 fn no_prompt() -> Value {
-    unsupported(&[json!(null)], "Set `prompt_name` in the flow file")
+    unsupported(&[json!(null)], "`/embed` takes it")
+}
+
+fn prompt() -> Value {
+    let mut prompt = optional("string");
+    prompt["description"] = json!("One of the model's own prompts, in place of its default one");
+    prompt
 }
 
 fn error() -> Value {

@@ -43,7 +43,7 @@ pub(super) fn refuse_prompt(prompt: Option<&str>) -> Result<(), ApiError> {
     match prompt {
         Some(_) => Err(ApiError::invalid(
             "prompt_name",
-            "`prompt_name` cannot be chosen by a request; set it in the flow file, in the encoder's `uses_with`",
+            "`prompt_name` has no effect on tokens; `/embed` takes it",
         )),
         None => Ok(()),
     }

@@ -29,10 +29,6 @@ fn unsupported_tokenizer_options_are_refused() {
             json!({"inputs": "a", "truncation_direction": "Left"}),
             "truncation_direction",
         ),
-        (
-            json!({"inputs": "a", "prompt_name": "query"}),
-            "prompt_name",
-        ),
         (json!({"inputs": [1, 2]}), "inputs"),
         (json!({}), "inputs"),
     ] {

@@ -9,7 +9,7 @@ use super::statistics::InputStatistics;
 use crate::engine::cpu::batch_pass::BatchPass;
 use crate::engine::cpu::model::{CpuModel, LinearPart};
 use crate::source::TOKENIZER_FILE;
-use crate::tokenizer::{Tokenizer, TokenizerError, TokenizerOptions};
+use crate::tokenizer::{Prompt, Tokenizer, TokenizerError, TokenizerOptions};
 use crate::tokens::TokenBatch;
 
 pub(super) const TEXTS: &str = include_str!("texts.txt");
@@ -28,13 +28,12 @@ pub(super) type LayerStatistics = [InputStatistics; LinearPart::ALL.len()];
 pub(super) fn tokens(folder: &Path, max_tokens: usize) -> Result<TokenBatch, TokenizerError> {
     let options = TokenizerOptions {
         max_length: TOKENS_MAX.min(max_tokens),
-        prompt: String::new(),
         lower_case: false,
     };
     let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), options)?;
     let mut batch = TokenBatch::default();
     for text in TEXTS.lines() {
-        batch.push(&tokenizer.ids(text)?);
+        batch.push(&tokenizer.ids(text, &Prompt::default())?);
     }
     Ok(batch)
 }
