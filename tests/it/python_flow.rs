@@ -157,6 +157,7 @@ fn the_encoder_gives_the_vectors_of_sentence_transformers() {
     let mut command = Command::new(python);
     command.arg(python_script("encoder.py"));
     command.args([fidelity.join("texts.jsonl"), fidelity.join("vectors.f32")]);
+    command.arg(crate::images::model());
     assert_eq!(last_json(command), json!("fine"));
 }
 

@@ -1,8 +1,11 @@
-"""Proves that the encoder gives the vectors of sentence-transformers: `encoder.py TEXTS VECTORS`."""
+"""Proves that the encoder gives the vectors of sentence-transformers: `encoder.py TEXTS VECTORS MODEL`."""
 import asyncio
 import json
+import os
 import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import numpy as np
 
@@ -76,7 +79,26 @@ asked = SentenceEncoder(device="cpu", prompts={"query": "query: ", "passage": "p
 assert np.allclose(asked.encode_query("a"), asked.encode("query: a"), atol=1e-6)
 assert np.allclose(asked.encode_document("a"), asked.encode("passage: a"), atol=1e-6)
 assert np.allclose(encoder.encode_query(texts[0]), vectors[0], atol=1e-6)
-assert np.allclose(asked.encode("a", prompt=""), asked.encode("a"), atol=1e-6)
+assert np.allclose(asked.encode_query("a", None, None, 2), asked.encode("query: a"), atol=1e-6)
+
+# The model's own prompts: a default one, one that replaces it, and none for the texts of a role without one.
+with tempfile.TemporaryDirectory() as folder:
+    for file in Path(sys.argv[3]).iterdir():
+        if file.is_file() and file.name != "config_sentence_transformers.json":
+            os.symlink(file.resolve(), Path(folder, file.name))
+    for file in ("1_Pooling", "2_Normalize"):
+        if Path(sys.argv[3], file).is_dir():
+            os.symlink(Path(sys.argv[3], file).resolve(), Path(folder, file))
+    own = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    Path(folder, "config_sentence_transformers.json").write_text(json.dumps(own), encoding="utf-8")
+    prompted = SentenceEncoder(folder, device="cpu", threads=1)
+    plain = encoder.encode(["query: a", "a", "x: a"])
+    assert np.allclose(prompted.encode("a"), plain[0], atol=1e-6)
+    assert np.allclose(prompted.encode_query("a"), plain[0], atol=1e-6)
+    assert np.allclose(prompted.encode_document("a"), plain[1], atol=1e-6)
+    assert np.allclose(prompted.encode("a", prompt="x: "), plain[2], atol=1e-6)
+    replaced = SentenceEncoder(folder, device="cpu", threads=1, prompts={"query": "x: "})
+    assert np.allclose(replaced.encode("a"), plain[2], atol=1e-6)
 for wrong, part in [({"device": "tpu"}, "`tpu`"), ({"precision": "f8"}, "`f8`"), ({"model_name_or_path": "/no/such"}, "/no/such")]:
     try:
         SentenceEncoder(**wrong)

@@ -53,6 +53,8 @@ pub struct TextEncoder {
     prompt: Prompt,
     /// The model's own prompts.
     prompts: BTreeMap<String, String>,
+    /// The name of the one that the model's authors use by default.
+    default_prompt_name: Option<String>,
     /// Whether the tokens of the prompt are pooled.
     pools_prompt: bool,
     limits: BatchLimits,
@@ -193,6 +195,7 @@ impl TextEncoder {
             },
             prompt,
             prompts: config.prompts,
+            default_prompt_name: config.default_prompt,
             pools_prompt: pooling.includes_prompt,
             engine,
             max_length,
@@ -265,6 +268,12 @@ impl TextEncoder {
     #[must_use]
     pub fn prompts(&self) -> &BTreeMap<String, String> {
         &self.prompts
+    }
+
+    /// The name of the prompt that the model's authors use by default.
+    #[must_use]
+    pub fn default_prompt_name(&self) -> Option<&str> {
+        self.default_prompt_name.as_deref()
     }
 
     /// Whether a text has more tokens than the model reads, so that its end is cut off. `prompt` is the text before it, if it is not

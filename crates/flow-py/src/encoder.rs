@@ -111,6 +111,12 @@ impl TextEncoder {
         self.0.prompts().clone()
     }
 
+    /// The name of the prompt that the model's authors use by default.
+    #[getter]
+    fn default_prompt_name(&self) -> Option<&str> {
+        self.0.default_prompt_name()
+    }
+
     /// Values of a vector.
     #[getter]
     fn width(&self) -> usize {

@@ -17,7 +17,7 @@ use super::api_error::ApiError;
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
-use super::prompts::{TextRole, choose_for_role};
+use super::prompts::{TextRole, choose, choose_for_role, has_prompt_for};
 use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
@@ -127,13 +127,18 @@ fn choose_prompt(
     model: &ServedModel,
     task: &str,
 ) -> Result<(), ApiError> {
-    let role = match task {
-        "retrieval.query" => Some(TextRole::Query),
-        "retrieval.passage" => Some(TextRole::Document),
-        _ => None,
-    };
     let parameters = &mut wanted.parameters;
-    match role.is_some_and(|role| choose_for_role(parameters, model, role)) {
+    // Some models name their prompts after tasks.
+    if choose(parameters, model, task).is_ok() {
+        return Ok(());
+    }
+    let (role, other) = match task {
+        "retrieval.query" => (TextRole::Query, TextRole::Document),
+        "retrieval.passage" => (TextRole::Document, TextRole::Query),
+        _ => return Err(untrained("task")),
+    };
+    // A model with a prompt for one role treats texts of the other role as they are.
+    match choose_for_role(parameters, model, role) || has_prompt_for(model, other) {
         true => Ok(()),
         false => Err(untrained("task")),
     }

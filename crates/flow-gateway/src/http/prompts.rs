@@ -59,13 +59,24 @@ pub(crate) fn choose_for_role(
     model: &ServedModel,
     role: TextRole,
 ) -> bool {
-    let known = model.info.as_ref().map_or(&[][..], |info| &info.prompts);
-    let mut names = role.prompts().iter();
-    let found = names.find(|name| known.iter().any(|it| it == *name));
+    let found = prompt_for(model, role);
     if let Some(name) = found {
-        parameters.insert(PROMPT_NAME.to_owned(), (*name).into());
+        parameters.insert(PROMPT_NAME.to_owned(), name.into());
     }
     found.is_some()
+}
+
+/// Whether the model has a prompt for texts of a role.
+pub(crate) fn has_prompt_for(model: &ServedModel, role: TextRole) -> bool {
+    prompt_for(model, role).is_some()
+}
+
+fn prompt_for(model: &ServedModel, role: TextRole) -> Option<&'static str> {
+    let known = model.info.as_ref().map_or(&[][..], |info| &info.prompts);
+    let names = role.prompts().iter().copied();
+    names
+        .into_iter()
+        .find(|name| known.iter().any(|it| it == name))
 }
 
 #[cfg(test)]

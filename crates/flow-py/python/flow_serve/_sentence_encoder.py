@@ -88,7 +88,7 @@ class SentenceEncoder:
         given = {key: value for key, value in options.items() if value is not None}
         self._encoder = _native.TextEncoder(str(model_name_or_path), revision, device or "auto", given)
         self._prompts = {**self._encoder.prompts, **(prompts or {})}
-        self._default_prompt = self._prompt(default_prompt_name)
+        self._default_prompt = self._prompt(default_prompt_name or self._encoder.default_prompt_name)
 
     @property
     def device(self) -> str:
@@ -170,9 +170,13 @@ class SentenceEncoder:
         return matrix
 
     def _encode_with(self, prompts: tuple[str, ...], sentences: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if not arguments and options.get("prompt") is None and options.get("prompt_name") is None:
-            options["prompt_name"] = next((name for name in prompts if name in self._prompts), None)
-        return self.encode(sentences, *arguments, **options)
+        prompt_name = arguments[0] if arguments else options.pop("prompt_name", None)
+        prompt = arguments[1] if len(arguments) > 1 else options.pop("prompt", None)
+        if prompt_name is None and prompt is None:
+            prompt_name = next((name for name in prompts if name in self._prompts), None)
+            # Not the default one, which may be for other texts.
+            prompt = "" if prompt_name is None else None
+        return self.encode(sentences, prompt_name, prompt, *arguments[2:], **options)
 
     def _vectors(
         self, texts: list[str], options: tuple[int, bool | None, str | None], show: bool

@@ -69,6 +69,11 @@ fn a_task_chooses_the_prompt_that_the_model_has_for_it() {
     let chosen = |name| Ok(json!({"prompt_name": name}));
     assert_eq!(choose(&both, "retrieval.query"), chosen("query"));
     assert_eq!(choose(&both, "retrieval.passage"), chosen("passage"));
+    assert_eq!(
+        choose(&["text-matching"], "text-matching"),
+        chosen("text-matching")
+    );
+    assert_eq!(choose(&["query"], "retrieval.passage"), Ok(json!({})));
     for (prompts, task) in [(&both[..], "text-matching"), (&[], "retrieval.query")] {
         assert_eq!(choose(prompts, task).unwrap_err().field, Some("task"));
     }

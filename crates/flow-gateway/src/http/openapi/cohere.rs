@@ -37,7 +37,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
         "texts": texts(document),
         "inputs": content,
         "images": no_images,
-        "input_type": optional("string"),
+        "input_type": input_type(),
         "embedding_types": { "type": ["array", "null"], "items": format(document) },
         "output_dimension": dimensions(),
         "max_tokens": unsupported(&[json!(null)], "Set `max_length` in the flow file"),
@@ -46,6 +46,14 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
     let mut request = object(&[], &fields);
     request["oneOf"] = json!([{ "required": ["texts"] }, { "required": ["inputs"] }]);
     document.schema("CohereEmbedRequest", request)
+}
+
+fn input_type() -> Value {
+    let about =
+        "`search_query` and `search_document` choose the prompt that the model has for such texts";
+    let mut input_type = optional("string");
+    input_type["description"] = json!(about);
+    input_type
 }
 
 fn reply(document: &mut Document) -> Value {

@@ -112,6 +112,7 @@ fn described_model() -> Value {
             "dimensions": { "type": "integer" },
             "max_model_len": { "type": "integer" },
             "pooling": { "type": "string" },
+            "prompts": { "type": "array", "items": { "type": "string" } },
             "precision": { "type": "string" },
         },
         "required": ["id", "object", "created", "owned_by"],

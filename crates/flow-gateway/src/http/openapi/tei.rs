@@ -200,7 +200,7 @@ pub(super) fn direction() -> Value {
 }
 
 fn no_prompt() -> Value {
-    unsupported(&[json!(null)], "`/embed` takes it")
+    unsupported(&[json!(null)], "`/embed` and `/similarity` take it")
 }
 
 fn prompt() -> Value {

@@ -43,7 +43,7 @@ pub(super) fn refuse_prompt(prompt: Option<&str>) -> Result<(), ApiError> {
     match prompt {
         Some(_) => Err(ApiError::invalid(
             "prompt_name",
-            "`prompt_name` has no effect on tokens; `/embed` takes it",
+            "`/tokenize` does not support `prompt_name`; `/embed` and `/similarity` take it",
         )),
         None => Ok(()),
     }
