@@ -157,7 +157,7 @@ fn bad_requests() -> Vec<(&'static str, Vec<Document>, Value, &'static str)> {
             "/search",
             vec![good.clone()],
             json!({"top_k": 100_001}),
-            "`top_k` must be 100000 or less",
+            "`top_k` or `limit` must be 100000 or less",
         ),
         (
             "/search",

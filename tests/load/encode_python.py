@@ -1,11 +1,14 @@
 """Texts per second of `SentenceEncoder` of the Python package, on the texts of a file.
 
-    encode_python.py MODEL TEXTS PRECISION [COUNT]
+    encode_python.py rate MODEL TEXTS PRECISION PASSES
+    encode_python.py growth MODEL TEXTS PRECISION COUNT
 
-Its last line is the number of texts per second in one call with the default arguments. With COUNT, it is the number of megabytes by
-which the process has grown while it encoded that many texts, after the first 10,000. Loading and a warm-up lie outside the clock.
+Its last line is a number. `rate`: the texts per second of the median pass; each pass is one call with all texts and the default
+arguments. `growth`: the megabytes by which the process has grown while it encoded COUNT texts, after the first 10,000. Loading and a
+warm-up lie outside the clock.
 """
 import json
+import statistics
 import sys
 import time
 
@@ -26,19 +29,28 @@ def encode(encoder, texts, count):
         count -= len(texts)
 
 
+def rate(encoder, texts, passes):
+    seconds = []
+    for _ in range(passes):
+        started = time.perf_counter()
+        encoder.encode(texts)
+        seconds.append(time.perf_counter() - started)
+    return len(texts) / statistics.median(seconds)
+
+
+def growth(encoder, texts, count):
+    encode(encoder, texts, FIRST)
+    before = resident()
+    encode(encoder, texts, count - FIRST)
+    return resident() - before
+
+
 if __name__ == "__main__":
-    model, path, precision = sys.argv[1:4]
+    what, model, path, precision, number = sys.argv[1:6]
     with open(path, encoding="utf-8") as lines:
         texts = [json.loads(line) for line in lines]
     texts = [text["text"] if isinstance(text, dict) else text for text in texts]
     encoder = SentenceEncoder(model, device="cpu", precision=precision)
     encoder.encode(texts[:WARM_UP])
-    if len(sys.argv) == 5:
-        encode(encoder, texts, FIRST)
-        before = resident()
-        encode(encoder, texts, int(sys.argv[4]) - FIRST)
-        print(f"{resident() - before:.1f}")
-    else:
-        started = time.perf_counter()
-        encoder.encode(texts)
-        print(f"{len(texts) / (time.perf_counter() - started):.1f}")
+    measure = {"rate": rate, "growth": growth}[what]
+    print(f"{measure(encoder, texts, int(number)):.1f}")

@@ -90,10 +90,10 @@ pub use run::{
     ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_definition, run_with, start_log,
 };
 pub use sdk::{
-    BadParameter, BatchMetric, Batching, CallError, Cancellation, ClassSchema, Count, DocsMatrix,
-    Durations, Emit, Endpoints, Executor, Fit, Fork, IntoResults, IntoTokens, LoadContext,
-    LoadError, MethodSchema, Monitor, Parameters, Sizes, Span, SpanParent, Timer, Tokens,
-    add_past_spans, span,
+    BatchMetric, Batching, CallError, Cancellation, ClassSchema, Count, DocsMatrix, Durations,
+    Emit, Endpoints, Executor, Fit, Fork, IntoResults, IntoTokens, LoadContext, LoadError,
+    MethodSchema, Monitor, Parameters, Sizes, Span, SpanParent, Timer, Tokens, add_past_spans,
+    span,
 };
 pub use server::{Addresses, ExecutorStatus, Monitoring, ServeError, ServerSettings, serve};
 

@@ -24,7 +24,7 @@ pub use executor::{Executor, LoadContext};
 pub use flow_core::batching::BatchMetric;
 pub use fork::Fork;
 pub use monitor::{Count, Durations, Monitor, Sizes, Timer};
-pub use parameters::{BadParameter, Parameters};
+pub use parameters::Parameters;
 pub use schema::{ClassSchema, MethodSchema};
 pub(crate) use span::{EnteredSpan, PastStage, StageCollector, root_span};
 pub use span::{Span, SpanParent, add_past_spans, span};

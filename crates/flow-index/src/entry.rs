@@ -5,7 +5,6 @@ use flow_core::Tensor;
 use flow_executor::{AccessPaths, CallError, DocArrayVersion, Document};
 
 use crate::vector::values;
-use crate::visit;
 
 /// One document in an index, with its vector.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +45,7 @@ pub fn entries(
     mut dimensions: Option<usize>,
 ) -> Result<Vec<IndexEntry>, CallError> {
     let (mut entries, mut without) = (Vec::new(), 0u64);
-    visit(docs, paths, &mut |doc| {
+    paths.try_visit::<CallError>(docs, &mut |doc| {
         let Some(vector) = doc.embedding() else {
             without += 1;
             return Ok(());

@@ -27,20 +27,3 @@ pub use match_budget::{MatchBudget, MatchesTooLarge};
 pub use removal::{IDS, documents_to_remove};
 pub use search::{LIMIT, Search, TOP_K_MAX, limit};
 pub use vector::{dot, normalised};
-
-use flow_executor::{AccessPaths, CallError, Document};
-
-/// Calls `each` with each document that the paths select, and stops at the first error.
-fn visit(
-    docs: &mut [Document],
-    paths: &AccessPaths,
-    each: &mut dyn FnMut(&mut Document) -> Result<(), CallError>,
-) -> Result<(), CallError> {
-    let mut outcome = Ok(());
-    paths.visit(docs, &mut |doc| {
-        if outcome.is_ok() {
-            outcome = each(doc);
-        }
-    })?;
-    outcome
-}

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 
 use flow_executor::{CallError, Document, Parameters};
 
-use crate::search::bad;
-
 /// The parameter that lists the ids of documents to delete.
 pub const IDS: &str = "ids";
 
@@ -18,7 +16,7 @@ pub fn documents_to_remove(
     docs: &[Document],
     parameters: &Parameters,
 ) -> Result<BTreeSet<String>, CallError> {
-    let ids: Option<Vec<String>> = parameters.get(IDS).map_err(|error| bad(&error))?;
+    let ids: Option<Vec<String>> = parameters.get(IDS)?;
     let own = docs.iter().map(Document::id);
     Ok(ids.unwrap_or_default().into_iter().chain(own).collect())
 }

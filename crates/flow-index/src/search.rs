@@ -1,13 +1,10 @@
 //! Reads the queries of a request, and gives them their matches.
 
-use flow_executor::{
-    AccessPaths, BadParameter, CallError, Chain, DocArrayVersion, Document, Parameters,
-};
+use flow_executor::{AccessPaths, CallError, DocArrayVersion, Document, Parameters};
 
 use crate::found_entry::FoundEntry;
 use crate::match_budget::MatchBudget;
 use crate::vector::values;
-use crate::visit;
 
 /// The parameters that set the number of matches for each query. If a request has both, the first one applies.
 pub const LIMIT: [&str; 2] = ["top_k", "limit"];
@@ -24,17 +21,14 @@ const MATCHES_MAX: usize = 1_000_000;
 ///
 /// Returns an error if the parameter is not a whole number, or exceeds [`TOP_K_MAX`].
 pub fn limit(parameters: &Parameters, default: usize) -> Result<usize, CallError> {
-    for name in LIMIT {
-        let limit: Option<usize> = parameters.get(name).map_err(|error| bad(&error))?;
-        if limit.is_some_and(|limit| limit > TOP_K_MAX) {
-            let message = format!("`{name}` must be {TOP_K_MAX} or less");
-            return Err(CallError::bad_request(message));
+    match parameters.first(&LIMIT)? {
+        Some(limit) if limit > TOP_K_MAX => {
+            let names = LIMIT.join("` or `");
+            let message = format!("`{names}` must be {TOP_K_MAX} or less");
+            Err(CallError::bad_request(message))
         }
-        if let Some(limit) = limit {
-            return Ok(limit);
-        }
+        limit => Ok(limit.unwrap_or(default)),
     }
-    Ok(default)
 }
 
 /// The settings that all queries of a call share.
@@ -64,7 +58,7 @@ impl Search<'_> {
         find: impl FnOnce(Vec<Vec<f32>>, &mut MatchBudget) -> Result<Vec<Vec<FoundEntry>>, CallError>,
     ) -> Result<(), CallError> {
         let (mut vectors, mut budget) = (Vec::new(), MatchBudget::new());
-        visit(docs, self.paths, &mut |query| {
+        self.paths.try_visit::<CallError>(docs, &mut |query| {
             if self.each_max.saturating_mul(vectors.len() + 1) > MATCHES_MAX {
                 let message = format!(
                     "the queries of one call get at most {MATCHES_MAX} matches; send fewer, or a smaller `top_k`"
@@ -76,7 +70,7 @@ impl Search<'_> {
             Ok(())
         })?;
         let mut found = find(vectors, &mut budget)?.into_iter();
-        visit(docs, self.paths, &mut |query| {
+        self.paths.try_visit(docs, &mut |query| {
             // A path that leads to matches also selects the matches that an earlier query has just received.
             let found = found.next().ok_or_else(|| {
                 CallError::bad_request(
@@ -122,10 +116,6 @@ fn no_embedding(query: &Document) -> CallError {
     CallError::bad_request(format!(
         "document `{id}` has no embedding to search with: an encoder has to come before the index"
     ))
-}
-
-pub(crate) fn bad(error: &BadParameter) -> CallError {
-    CallError::bad_request(Chain(error).to_string())
 }
 
 #[cfg(test)]

@@ -111,12 +111,6 @@ impl CrossEncoder {
         self.engine.info()
     }
 
-    /// Bytes of the model's weights in memory.
-    #[must_use]
-    pub fn weight_bytes(&self) -> usize {
-        self.engine.weight_bytes()
-    }
-
     /// Number of threads that compute and tokenize.
     #[must_use]
     pub fn threads(&self) -> usize {

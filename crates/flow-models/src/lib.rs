@@ -40,6 +40,7 @@
 
 #![warn(missing_docs)]
 
+pub mod back_end;
 mod batch_plan;
 mod cached_encoder;
 mod cross_encoder;

@@ -4,9 +4,8 @@ use std::num::NonZeroUsize;
 
 use flow_core::AccessPaths;
 use flow_kernels::InstructionSet;
-use flow_models::{DeviceSpec, EncoderOptions, Precision};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use flow_models::{DeviceSpec, EncoderOptions, Precision, back_end};
+use serde::Deserialize;
 
 /// The model of a reranker that does not say which one: trained on the questions of MS MARCO (Nguyen et al., 2016).
 const DEFAULT_MODEL: &str = "cross-encoder/ms-marco-MiniLM-L6-v2";
@@ -51,7 +50,7 @@ pub struct RerankerConfig {
     pub precision: Option<Precision>,
 
     /// The best CPU instruction set that may be used, such as `avx2`. Default: the best that the machine has.
-    #[serde(deserialize_with = "back_end")]
+    #[serde(deserialize_with = "back_end::deserialize")]
     pub back_end: Option<InstructionSet>,
 
     /// The documents whose matches are ordered, such as `@r`, `@c` or `@r,c`.
@@ -84,12 +83,6 @@ impl Default for RerankerConfig {
             threads: None,
         }
     }
-}
-
-fn back_end<'de, D: Deserializer<'de>>(text: D) -> Result<Option<InstructionSet>, D::Error> {
-    let text = Option::<String>::deserialize(text)?;
-    let parse = |text: String| text.parse().map_err(D::Error::custom);
-    text.map(parse).transpose()
 }
 
 /// An option is not supported.

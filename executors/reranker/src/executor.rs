@@ -6,19 +6,16 @@ use std::time::Instant;
 
 use flow_core::{Chain, Document};
 use flow_executor::{
-    BadParameter, CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext,
-    LoadError, ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
+    CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
+    ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
 use flow_models::source::{self, LogProgress, SourceEnvironment};
-use flow_models::{CrossEncoder, EncodeError, EncoderOptions, ScoreRequest};
+use flow_models::{CrossEncoder, EncodeError, EncoderOptions, ScoreRequest, back_end};
 
 use crate::config::RerankerConfig;
 use crate::metrics::RerankerMetrics;
 use crate::ranking::RankingOptions;
 use crate::texts::CallTexts;
-
-/// Limits the CPU instruction set if `back_end` does not. For tests, and to find out how another machine would perform.
-const BACK_END_VARIABLE: &str = "FLOW_CPU_BACKEND";
 
 /// The parameters that select the documents. If a request has both, the first one applies.
 const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];
@@ -70,10 +67,8 @@ impl Executor for Reranker {
     }
 
     fn load(mut config: RerankerConfig, context: &LoadContext) -> Result<Self, LoadError> {
-        if let Some(name) = context.environment.get(BACK_END_VARIABLE)
-            && config.back_end.is_none()
-        {
-            config.back_end = Some(name.parse()?);
+        if config.back_end.is_none() {
+            config.back_end = back_end::from_environment(&context.environment)?;
         }
         let environment =
             SourceEnvironment::from_variables(|name| context.environment.get(name).cloned());
@@ -153,16 +148,16 @@ impl Reranker {
         docs: &mut [Document],
         parameters: &Parameters,
     ) -> Result<Tokens, CallError> {
-        let paths = first(parameters, ACCESS_PATHS)?;
+        let paths = parameters.first(&ACCESS_PATHS)?;
         let paths = paths.unwrap_or_else(|| self.config.access_paths.clone());
-        let raw_scores = parameters.get(RAW_SCORES).map_err(bad_request)?;
+        let raw_scores = parameters.get(RAW_SCORES)?;
         let ranking = RankingOptions {
             raw_scores: raw_scores.unwrap_or(self.config.raw_scores),
-            top_k: first(parameters, LIMIT)?.or(self.config.top_k),
+            top_k: parameters.first(&LIMIT)?.or(self.config.top_k),
         };
         let request = ScoreRequest {
-            batch_size: parameters.get(BATCH_SIZE).map_err(bad_request)?,
-            truncate: parameters.get(TRUNCATE).map_err(bad_request)? != Some(false),
+            batch_size: parameters.get(BATCH_SIZE)?,
+            truncate: parameters.get(TRUNCATE)? != Some(false),
         };
         let texts = CallTexts::read(docs, &paths)?;
         texts.check_limit()?;
@@ -197,19 +192,6 @@ impl Reranker {
     }
 }
 
-/// The value of the first of these parameters that a request has.
-fn first<T: serde::de::DeserializeOwned>(
-    parameters: &Parameters,
-    names: [&str; 2],
-) -> Result<Option<T>, CallError> {
-    for name in names {
-        if let Some(value) = parameters.get(name).map_err(bad_request)? {
-            return Ok(Some(value));
-        }
-    }
-    Ok(None)
-}
-
 /// The error of a call.
 fn call_error(error: &EncodeError, texts: &CallTexts) -> CallError {
     match error {
@@ -224,12 +206,4 @@ fn call_error(error: &EncodeError, texts: &CallTexts) -> CallError {
         }
         error => CallError::new(Chain(error).to_string()),
     }
-}
-
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "the signature that `map_err` needs"
-)]
-fn bad_request(error: BadParameter) -> CallError {
-    CallError::bad_request(Chain(&error).to_string())
 }

@@ -4,8 +4,6 @@ use std::cmp::Ordering;
 
 use flow_core::{AccessPaths, BadDocument, Document};
 
-use crate::texts::visit;
-
 /// The name of the score that a match gets.
 pub(crate) const RELEVANCE: &str = "relevance";
 
@@ -32,7 +30,7 @@ impl RankingOptions {
         scores: &[f32],
     ) -> Result<(), BadDocument> {
         let mut scores = scores.iter();
-        visit(docs, paths, &mut |query| {
+        paths.try_visit::<BadDocument>(docs, &mut |query| {
             if query.has_text() {
                 let id = query.id();
                 self.set_scores(&id, query.matches_mut()?, &mut scores);
@@ -40,7 +38,7 @@ impl RankingOptions {
             Ok(())
         })?;
         // Only now, because a path may lead to the matches of documents that another path selects.
-        visit(docs, paths, &mut |query| {
+        paths.try_visit(docs, &mut |query| {
             if query.has_text() {
                 self.order(query.matches_mut()?);
             }

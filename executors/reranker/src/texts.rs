@@ -32,7 +32,7 @@ impl CallTexts {
         let mut texts = Self::default();
         for doc in docs {
             let before = texts.matches.len();
-            visit(slice::from_mut(doc), paths, &mut |query| texts.add(query))?;
+            paths.try_visit(slice::from_mut(doc), &mut |query| texts.add(query))?;
             let pairs = texts.matches.len() - before;
             texts.pairs_of.push(pairs);
         }
@@ -73,21 +73,6 @@ impl CallTexts {
         let own = move |&pairs: &usize| rest.by_ref().take(pairs).sum();
         self.pairs_of.iter().map(own)
     }
-}
-
-/// Calls `each` with each document that the paths select, and stops at the first error.
-pub(crate) fn visit(
-    docs: &mut [Document],
-    paths: &AccessPaths,
-    each: &mut dyn FnMut(&mut Document) -> Result<(), BadDocument>,
-) -> Result<(), BadDocument> {
-    let mut outcome = Ok(());
-    paths.visit(docs, &mut |doc| {
-        if outcome.is_ok() {
-            outcome = each(doc);
-        }
-    })?;
-    outcome
 }
 
 #[cfg(test)]

@@ -95,26 +95,22 @@ impl Segmenter {
     fn segment(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
         let cut = self.cut_for(parameters)?;
         let mut budget = OutputBudget::for_input(docs);
-        let mut outcome = Ok(());
-        self.access_paths.visit(docs, &mut |doc| {
-            if doc.has_text() && outcome.is_ok() {
-                outcome = self.cut_up(doc, &cut, &mut budget);
-            }
-        })?;
-        outcome
+        self.access_paths
+            .try_visit(docs, &mut |doc| match doc.has_text() {
+                true => self.cut_up(doc, &cut, &mut budget),
+                false => Ok(()),
+            })
     }
 
     /// `by`, `max_words` and `overlap` may be given with a request too.
     fn cut_for(&self, parameters: &Parameters) -> Result<Cut, CallError> {
-        let bad = |error: &(dyn std::error::Error + 'static)| {
-            CallError::bad_request(Chain(error).to_string())
-        };
-        let by = parameters.get("by").map_err(|error| bad(&error))?;
-        let max_words = parameters.get("max_words").map_err(|error| bad(&error))?;
-        let overlap = parameters.get("overlap").map_err(|error| bad(&error))?;
-        self.cut
-            .with(by, max_words, overlap)
-            .map_err(|error| bad(&error))
+        let [by, max_words, overlap] = PARAMETERS;
+        let cut = self.cut.with(
+            parameters.get(by)?,
+            parameters.get(max_words)?,
+            parameters.get(overlap)?,
+        );
+        cut.map_err(|error| CallError::bad_request(Chain(&error).to_string()))
     }
 
     /// A document that is cut again loses its chunks to the new ones.

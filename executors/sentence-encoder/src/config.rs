@@ -5,9 +5,8 @@ use std::num::NonZeroUsize;
 use flow_core::{AccessPaths, EmbeddingType};
 use flow_kernels::InstructionSet;
 use flow_models::source::DEFAULT_MODEL;
-use flow_models::{DeviceSpec, EncoderOptions, EngineKind, PoolingMode, Precision};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use flow_models::{DeviceSpec, EncoderOptions, EngineKind, PoolingMode, Precision, back_end};
+use serde::Deserialize;
 
 use crate::cache::CacheConfig;
 
@@ -58,7 +57,7 @@ pub struct SentenceEncoderConfig {
     pub engine: EngineKind,
 
     /// The best CPU instruction set that may be used, such as `avx2`. Default: the best that the machine has.
-    #[serde(deserialize_with = "back_end")]
+    #[serde(deserialize_with = "back_end::deserialize")]
     pub back_end: Option<InstructionSet>,
 
     /// The documents to encode, such as `@r`, `@c` or `@r,c`.
@@ -131,12 +130,6 @@ impl Default for SentenceEncoderConfig {
 
 /// The function that calls a PyTorch model itself.
 const CALL: &str = "__call__";
-
-fn back_end<'de, D: Deserializer<'de>>(text: D) -> Result<Option<InstructionSet>, D::Error> {
-    let text = Option::<String>::deserialize(text)?;
-    let parse = |text: String| text.parse().map_err(D::Error::custom);
-    text.map(parse).transpose()
-}
 
 /// An option is not supported, or contradicts another one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

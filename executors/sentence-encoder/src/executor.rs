@@ -7,23 +7,20 @@ use std::time::Instant;
 
 use flow_core::{AccessPaths, Chain, Document, EmbeddingType};
 use flow_executor::{
-    BadParameter, CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext,
-    LoadError, ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
+    CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
+    ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
 use flow_models::engine::GpuEngine;
 use flow_models::source::{self, LogProgress, SourceEnvironment};
 use flow_models::{
     CachedEncoder, EncodeError, EncodeRequest, EncoderOptions, Matryoshka, OpenDevices,
-    TextEncoder, VectorCache,
+    TextEncoder, VectorCache, back_end,
 };
 
 use crate::config::SentenceEncoderConfig;
 use crate::gpu_metrics;
 use crate::metrics::EncoderMetrics;
 use crate::tokens;
-
-/// Limits the CPU instruction set if `back_end` does not. For tests, and to find out how another machine would perform.
-const BACK_END_VARIABLE: &str = "FLOW_CPU_BACKEND";
 
 /// The parameters that select the documents to encode. If a request has both, the first one applies.
 const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];
@@ -83,10 +80,8 @@ impl Executor for SentenceEncoder {
     }
 
     fn load(mut config: SentenceEncoderConfig, context: &LoadContext) -> Result<Self, LoadError> {
-        if let Some(name) = context.environment.get(BACK_END_VARIABLE)
-            && config.back_end.is_none()
-        {
-            config.back_end = Some(name.parse()?);
+        if config.back_end.is_none() {
+            config.back_end = back_end::from_environment(&context.environment)?;
         }
         let environment =
             SourceEnvironment::from_variables(|name| context.environment.get(name).cloned());
@@ -158,20 +153,19 @@ impl SentenceEncoder {
         docs: &mut [Document],
         parameters: &Parameters,
     ) -> Result<Tokens, CallError> {
-        let paths = access_paths(parameters)?.unwrap_or_else(|| self.access_paths.clone());
+        let paths = parameters.first(&ACCESS_PATHS)?;
+        let paths = paths.unwrap_or_else(|| self.access_paths.clone());
         let (texts, texts_of) = self.texts(docs, &paths)?;
         let prompt = self.prompt(parameters)?;
         let request = EncodeRequest {
-            batch_size: parameters.get(BATCH_SIZE).map_err(bad_request)?,
-            normalize: parameters.get(NORMALIZE).map_err(bad_request)?,
+            batch_size: parameters.get(BATCH_SIZE)?,
+            normalize: parameters.get(NORMALIZE)?,
             prompt: prompt.as_deref(),
         };
-        let embedding_type: Option<EmbeddingType> = parameters
-            .get(EmbeddingType::PARAMETER)
-            .map_err(bad_request)?;
+        let embedding_type: Option<EmbeddingType> = parameters.get(EmbeddingType::PARAMETER)?;
         let embedding_type = embedding_type.unwrap_or(self.embedding_type);
         let cancellation = Cancellation::current();
-        if parameters.get(TRUNCATE).map_err(bad_request)? == Some(false) {
+        if parameters.get(TRUNCATE)? == Some(false) {
             self.check_lengths((&texts, prompt.as_deref()), &cancellation)?;
         }
 
@@ -213,7 +207,7 @@ impl SentenceEncoder {
 
     /// The prompt that a request names.
     fn prompt(&self, parameters: &Parameters) -> Result<Option<String>, CallError> {
-        let name: Option<String> = parameters.get(PROMPT_NAME).map_err(bad_request)?;
+        let name: Option<String> = parameters.get(PROMPT_NAME)?;
         let Some(name) = name else { return Ok(None) };
         let prompts = self.encoder.encoder().prompts();
         match prompts.get(&name) {
@@ -261,15 +255,14 @@ impl SentenceEncoder {
         docs: &mut [Document],
         parameters: &Parameters,
     ) -> Result<(), CallError> {
-        let add_special: Option<bool> = parameters.get(tokens::ADD_SPECIAL).map_err(bad_request)?;
+        let add_special: Option<bool> = parameters.get(tokens::ADD_SPECIAL)?;
         let tokenizer = self.encoder.encoder().tokenizer();
         tokens::write_all(docs, tokenizer, add_special.unwrap_or(true))
     }
 
     /// Sets the text of each document to that of the token ids in its tags.
     fn decode(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
-        let skip_special: Option<bool> =
-            parameters.get(tokens::SKIP_SPECIAL).map_err(bad_request)?;
+        let skip_special: Option<bool> = parameters.get(tokens::SKIP_SPECIAL)?;
         let tokenizer = self.encoder.encoder().tokenizer();
         tokens::decode_all(docs, tokenizer, skip_special.unwrap_or(true))
     }
@@ -301,23 +294,6 @@ fn call_error(error: &EncodeError) -> CallError {
     } else {
         call_error
     }
-}
-
-fn access_paths(parameters: &Parameters) -> Result<Option<AccessPaths>, CallError> {
-    for name in ACCESS_PATHS {
-        if let Some(paths) = parameters.get(name).map_err(bad_request)? {
-            return Ok(Some(paths));
-        }
-    }
-    Ok(None)
-}
-
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "the signature that `map_err` needs"
-)]
-fn bad_request(error: BadParameter) -> CallError {
-    CallError::bad_request(Chain(&error).to_string())
 }
 
 /// Logs the chosen device and its memory.

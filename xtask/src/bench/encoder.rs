@@ -63,7 +63,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
             let mut measured = Vec::new();
             if bench.has(System::Flow) {
                 for (name, options) in OURS {
-                    measured.push((name.to_owned(), flow(&texts, options)?));
+                    measured.push((name.to_owned(), flow(&texts, 1, options)?));
                 }
             }
             measured.extend(peers.measure(&texts)?);
@@ -132,10 +132,12 @@ fn write_texts(corpus: &str, path: &Path) -> anyhow::Result<()> {
     Ok(std::fs::write(path, some.join("\n") + "\n")?)
 }
 
-pub(super) fn flow(texts: &Path, options: &[&str]) -> anyhow::Result<Value> {
+/// Runs the engine: encodes all texts a number of times, of which the median counts.
+pub(super) fn flow(texts: &Path, passes: usize, options: &[&str]) -> anyhow::Result<Value> {
     let mut command = ours::program("flow");
     command
-        .args(["bench", "encoder", "--rounds", "1", "--compare", "16"])
+        .args(["bench", "encoder", "--compare", "16", "--rounds"])
+        .arg(passes.to_string())
         .args(options);
     command.arg("--model").arg(setup::folder().join("model"));
     let output = shell::output(command.arg("--input").arg(texts))?;

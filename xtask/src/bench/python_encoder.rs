@@ -21,6 +21,10 @@ const PRECISIONS: [&str; 3] = ["f32", "bf16", "int8"];
 /// What the rate from Python may lack, as a share of the engine's.
 const BAR: f64 = 0.02;
 
+/// How often all texts are encoded in a round, by either. The median counts, so that neither is measured before its processor's
+/// caches and its memory are warm.
+const PASSES: usize = 3;
+
 /// Texts that are encoded to see whether the process grows.
 const MANY: usize = 200_000;
 
@@ -38,8 +42,8 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
         for precision in PRECISIONS {
             let row = format!("{corpus}, {precision}");
             for round in 0..bench.rounds {
-                let engine = || rate(&flow(&texts, &["--precision", precision])?);
-                let from_python = || run(&python, &texts, precision, None);
+                let engine = || rate(&flow(&texts, PASSES, &["--precision", precision])?);
+                let from_python = || run(&python, "rate", (&texts, precision), PASSES);
                 // Neither is always the first: the machine's speed changes within a round, too.
                 let (engine, from_python) = match round % 2 {
                     0 => (engine()?, from_python()?),
@@ -54,17 +58,30 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
             }
         }
     }
-    let grown = run(&python, &texts(report, CORPORA[0])?, "int8", Some(MANY))?;
+    let grown = run(
+        &python,
+        "growth",
+        (&texts(report, CORPORA[0])?, "int8"),
+        MANY,
+    )?;
     report.write("python-encoder", &table, &verdict(&table, grown))
 }
 
 /// The number that the script prints last.
-fn run(python: &Path, texts: &Path, precision: &str, count: Option<usize>) -> anyhow::Result<f64> {
+fn run(
+    python: &Path,
+    what: &str,
+    (texts, precision): (&Path, &str),
+    number: usize,
+) -> anyhow::Result<f64> {
     let model: PathBuf = setup::folder().join("model");
     let mut command = Command::new(python);
-    command.arg(ours::root(SCRIPT)).arg(model).arg(texts);
-    command.arg(precision);
-    command.args(count.map(|it| it.to_string()));
+    command
+        .arg(ours::root(SCRIPT))
+        .arg(what)
+        .arg(model)
+        .arg(texts);
+    command.args([precision, &number.to_string()]);
     let output = shell::output(&mut command)?;
     let last = output.lines().next_back().context("it printed nothing")?;
     last.parse()

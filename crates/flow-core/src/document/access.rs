@@ -102,6 +102,22 @@ impl AccessPaths {
         documents: &mut [Document],
         visit: &mut dyn FnMut(&mut Document),
     ) -> Result<(), BadDocument> {
+        self.try_visit(documents, &mut |document| {
+            visit(document);
+            Ok(())
+        })
+    }
+
+    /// Calls `visit` with each selected document, always in the same order, and stops at the first error.
+    ///
+    /// # Errors
+    ///
+    /// If the chunks or matches of a document cannot be read, or `visit` fails.
+    pub fn try_visit<E: From<BadDocument>>(
+        &self,
+        documents: &mut [Document],
+        visit: &mut dyn FnMut(&mut Document) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.0
             .iter()
             .try_for_each(|path| walk(path, documents, visit))
@@ -126,21 +142,20 @@ fn parse(steps: &str) -> Option<Vec<Step>> {
     }
 }
 
-fn walk(
+fn walk<E: From<BadDocument>>(
     path: &[Step],
     documents: &mut [Document],
-    visit: &mut dyn FnMut(&mut Document),
-) -> Result<(), BadDocument> {
+    visit: &mut dyn FnMut(&mut Document) -> Result<(), E>,
+) -> Result<(), E> {
     let Some((step, rest)) = path.split_first() else {
-        documents.iter_mut().for_each(visit);
-        return Ok(());
+        return documents.iter_mut().try_for_each(visit);
     };
     for document in documents {
         match step {
             Step::Chunks => walk(rest, document.chunks_mut()?, visit)?,
             Step::Matches => walk(rest, document.matches_mut()?, visit)?,
             Step::Leaves if document.has_chunks() => walk(path, document.chunks_mut()?, visit)?,
-            Step::Leaves => visit(document),
+            Step::Leaves => visit(document)?,
         }
     }
     Ok(())
@@ -148,6 +163,7 @@ fn walk(
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::malformed;
     use super::*;
 
     fn texts(paths: &str) -> Vec<String> {
@@ -199,6 +215,21 @@ mod tests {
         paths.visit(&mut whole, &mut visit).unwrap();
         assert_eq!(texts, ["whole"]);
         assert_eq!(whole, before);
+    }
+
+    #[test]
+    fn the_first_error_ends_a_visit() {
+        let mut documents = ["a", "b", "c"].map(Document::from_text);
+        let mut seen = Vec::new();
+        let outcome = AccessPaths::default().try_visit(&mut documents, &mut |document| {
+            seen.push(document.text());
+            match seen.len() {
+                2 => Err(malformed("b")),
+                _ => Ok(()),
+            }
+        });
+        assert_eq!(outcome, Err(malformed("b")));
+        assert_eq!(seen, ["a", "b"]);
     }
 
     #[test]

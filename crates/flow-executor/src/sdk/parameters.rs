@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use flow_core::parameters::{RESULTS, are_trivial, decode, specialised};
-use flow_core::{BadDocument, from_struct};
+use flow_core::{BadDocument, Chain, from_struct};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::error::CallError;
 use crate::options::reader::{ReadError, read_value};
 
 /// The parameters of a call, as this executor gets them.
@@ -18,7 +19,7 @@ pub struct Parameters(Map<String, Value>);
 /// A parameter has the wrong type.
 #[derive(Debug, thiserror::Error)]
 #[error("parameter `{name}` is invalid")]
-pub struct BadParameter {
+struct BadParameter {
     name: String,
     source: ReadError,
 }
@@ -47,16 +48,30 @@ impl Parameters {
     ///
     /// # Errors
     ///
-    /// If it was sent with another type.
-    pub fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, BadParameter> {
+    /// If it was sent with another type. To the caller, that is an invalid request, not a failure of the executor.
+    pub fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, CallError> {
         let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
             return Ok(None);
         };
-        let value = read_value(value.clone());
-        value.map(Some).map_err(|source| BadParameter {
-            name: name.to_owned(),
-            source,
+        read_value(value.clone()).map(Some).map_err(|source| {
+            let name = name.to_owned();
+            let error = BadParameter { name, source };
+            CallError::bad_request(Chain(&error).to_string())
         })
+    }
+
+    /// The first of these parameters that was sent: one that has several names.
+    ///
+    /// # Errors
+    ///
+    /// If it was sent with another type.
+    pub fn first<T: DeserializeOwned>(&self, names: &[&str]) -> Result<Option<T>, CallError> {
+        for name in names {
+            if let Some(value) = self.get(name)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
     }
 
     /// All parameters.
@@ -74,6 +89,7 @@ impl From<Map<String, Value>> for Parameters {
 
 #[cfg(test)]
 mod tests {
+    use flow_core::Code;
     use serde_json::json;
 
     use super::*;
@@ -104,9 +120,21 @@ mod tests {
         let parameters = Parameters::from(map);
         assert_eq!(parameters.get::<u32>("missing").unwrap(), None);
         assert_eq!(parameters.get::<u32>("none").unwrap(), None);
-        let error = parameters.get::<u32>("top_k").unwrap_err();
-        let error = flow_core::Chain(&error).to_string();
+        let error = parameters.get::<u32>("top_k").unwrap_err().into_failure();
         let expected = "parameter `top_k` is invalid: must be a whole number of at least 0, is the text `five`";
-        assert_eq!(error, expected);
+        assert_eq!(error.message(), expected);
+        assert_eq!(error.code(), Code::BadRequest);
+    }
+
+    #[test]
+    fn a_parameter_may_have_several_names() {
+        let Value::Object(map) = json!({"limit": 3, "k": 4, "top_k": null}) else {
+            unreachable!()
+        };
+        let parameters = Parameters::from(map);
+        let first = |names: &[&str]| parameters.first::<u32>(names).unwrap();
+        assert_eq!(first(&["top_k", "limit", "k"]), Some(3));
+        assert_eq!(first(&["top_k", "n"]), None);
+        assert_eq!(first(&[]), None);
     }
 }

@@ -17,7 +17,7 @@ use super::api_error::ApiError;
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
-use super::prompts::{TextRole, choose, choose_for_role, has_prompt_for};
+use super::prompts::{TextRole, choose_first, choose_for_role, has_prompt_for};
 use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
@@ -129,7 +129,7 @@ fn choose_prompt(
 ) -> Result<(), ApiError> {
     let parameters = &mut wanted.parameters;
     // Some models name their prompts after tasks.
-    if choose(parameters, model, task).is_ok() {
+    if choose_first(parameters, model, &[task]) {
         return Ok(());
     }
     let (role, other) = match task {

@@ -53,30 +53,37 @@ pub(crate) fn choose(
     Ok(())
 }
 
-/// Asks the model for its prompt for texts of a role. Returns whether it has one.
+/// Asks the model for its prompt for texts of a role. Returns whether it reports one.
 pub(crate) fn choose_for_role(
     parameters: &mut Map<String, Value>,
     model: &ServedModel,
     role: TextRole,
 ) -> bool {
-    let found = prompt_for(model, role);
+    choose_first(parameters, model, role.prompts())
+}
+
+/// Asks the model for the first of these prompts that it reports. Returns whether it reports one.
+pub(crate) fn choose_first(
+    parameters: &mut Map<String, Value>,
+    model: &ServedModel,
+    names: &[&str],
+) -> bool {
+    let found = first_of(model, names);
     if let Some(name) = found {
         parameters.insert(PROMPT_NAME.to_owned(), name.into());
     }
     found.is_some()
 }
 
-/// Whether the model has a prompt for texts of a role.
+/// Whether the model reports a prompt for texts of a role.
 pub(crate) fn has_prompt_for(model: &ServedModel, role: TextRole) -> bool {
-    prompt_for(model, role).is_some()
+    first_of(model, role.prompts()).is_some()
 }
 
-fn prompt_for(model: &ServedModel, role: TextRole) -> Option<&'static str> {
+fn first_of<'n>(model: &ServedModel, names: &[&'n str]) -> Option<&'n str> {
     let known = model.info.as_ref().map_or(&[][..], |info| &info.prompts);
-    let names = role.prompts().iter().copied();
-    names
-        .into_iter()
-        .find(|name| known.iter().any(|it| it == name))
+    let mut names = names.iter().copied();
+    names.find(|name| known.iter().any(|it| it == name))
 }
 
 #[cfg(test)]

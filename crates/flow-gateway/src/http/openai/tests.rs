@@ -51,19 +51,23 @@ fn invalid_fields_are_named() {
 
 #[test]
 fn a_task_chooses_the_prompt_that_the_model_has_for_it() {
-    let choose = |prompts: &[&str], task| {
+    let choose_of = |info, task| {
         let model = ServedModel {
             id: "m".to_owned(),
             executor: "encoder".to_owned(),
             endpoint: "/encode".to_owned(),
-            info: Some(flow_core::ModelInfo {
-                prompts: prompts.iter().map(|&it| it.to_owned()).collect(),
-                ..flow_core::ModelInfo::default()
-            }),
+            info,
             version: flow_core::DocArrayVersion::default(),
         };
         let mut wanted = EmbedRequest::default();
         choose_prompt(&mut wanted, &model, task).map(|()| Value::Object(wanted.parameters))
+    };
+    let choose = |prompts: &[&str], task| {
+        let info = flow_core::ModelInfo {
+            prompts: prompts.iter().map(|&it| it.to_owned()).collect(),
+            ..flow_core::ModelInfo::default()
+        };
+        choose_of(Some(info), task)
     };
     let both = ["query", "passage"];
     let chosen = |name| Ok(json!({"prompt_name": name}));
@@ -77,6 +81,9 @@ fn a_task_chooses_the_prompt_that_the_model_has_for_it() {
     for (prompts, task) in [(&both[..], "text-matching"), (&[], "retrieval.query")] {
         assert_eq!(choose(prompts, task).unwrap_err().field, Some("task"));
     }
+    // Nothing is known of the prompts of an executor that does not report its model.
+    let unknown = choose_of(None, "text-matching");
+    assert_eq!(unknown.unwrap_err().field, Some("task"));
 }
 
 fn reply(format: VectorFormat, tokens: Option<u64>) -> Value {

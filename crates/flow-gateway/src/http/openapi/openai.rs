@@ -41,16 +41,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
 fn request(document: &mut Document, served: &Served<'_>) -> Value {
     let trained = "Needs a model that was trained for it";
     let of_format = json!({ "anyOf": [format(document), { "type": "null" }] });
-    let tasks = [
-        json!(null),
-        json!(""),
-        json!("retrieval.query"),
-        json!("retrieval.passage"),
-    ];
-    let task = unsupported(
-        &tasks,
-        "Chooses the prompt that the model has for such texts",
-    );
+    let task = "Chooses the prompt that the model has for such texts: `retrieval.query`, `retrieval.passage`, or the name of a prompt";
     let no = unsupported(&[json!(null), json!(false)], trained);
     let fields = json!({
         "input": texts(document),
@@ -61,7 +52,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
         "user": { "description": "Has no effect" },
         "normalized": optional("boolean"),
         "truncate": optional("boolean"),
-        "task": task,
+        "task": { "type": ["string", "null"], "description": task },
         "late_chunking": no,
         "return_multivector": no,
     });
