@@ -8,6 +8,7 @@ mod cohere;
 mod open_inference;
 mod openai;
 mod openapi;
+mod predict;
 mod python;
 mod rerank;
 mod routing;

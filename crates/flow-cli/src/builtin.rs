@@ -84,6 +84,15 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         run: run_with::<sentence_encoder::SentenceEncoder>,
     },
     Builtin {
+        name: "text-classifier",
+        about: "gives texts a score for each label of a classifier",
+        check_options: check_options::<text_classifier::TextClassifierExecutor>,
+        endpoints: endpoints::<text_classifier::TextClassifierExecutor>,
+        variables: HUB_TOKENS,
+        keeps_state: false,
+        run: run_with::<text_classifier::TextClassifierExecutor>,
+    },
+    Builtin {
         name: "vector-index",
         about: "stores documents on disk and finds those with the nearest vectors",
         check_options: check_options::<vector_index::VectorIndex>,

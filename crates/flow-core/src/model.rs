@@ -38,6 +38,8 @@ pub struct ModelInfo {
     pub embedding_type: Option<EmbeddingType>,
     /// The names of the prompts that a request may choose with the parameter `prompt_name`.
     pub prompts: Vec<String>,
+    /// The labels that a classifier gives scores, in the order of its outputs.
+    pub labels: Vec<String>,
     /// The number of texts of a batch, at most.
     pub batch_texts: usize,
     /// The number of tokens of a batch, at most.
@@ -52,6 +54,8 @@ pub enum ModelKind {
     Embedding,
     /// An order of its matches, by how well each answers its text.
     Reranker,
+    /// A score for each label.
+    Classifier,
     /// Something that this version does not know.
     #[default]
     #[serde(other)]

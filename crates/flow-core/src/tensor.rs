@@ -68,6 +68,17 @@ impl Tensor {
         }
     }
 
+    /// A matrix of 32-bit floats, whose rows have `width` values each.
+    #[must_use]
+    pub fn matrix(values: &[f32], width: usize) -> Self {
+        let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let rows = values.len().checked_div(width).unwrap_or(0);
+        Self {
+            shape: vec![length(rows), length(width)],
+            ..Self::vector(values)
+        }
+    }
+
     /// Length of each dimension.
     #[must_use]
     pub fn shape(&self) -> &[u32] {

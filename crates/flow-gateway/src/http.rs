@@ -7,6 +7,7 @@
 
 pub(crate) mod api_error;
 mod body;
+mod classify;
 mod cohere;
 mod compressed_reply;
 mod console;

@@ -5,6 +5,7 @@
 //! with a few texts is a single window. Before each batch the caller is asked whether the vectors are still wanted.
 
 mod error;
+mod token_vectors;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use std::path::Path;
 use flow_core::Chain;
 
 pub use self::error::{EncodeError, LoadEncoderError};
+pub use self::token_vectors::TokenVectors;
 
 use crate::batch_plan::{BatchLimits, plan_batches};
 use crate::device::{DeviceSpec, OpenDevices};

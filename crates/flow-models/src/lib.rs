@@ -1,5 +1,5 @@
-//! Runs transformer models that turn texts into vectors, on the CPU and on NVIDIA GPUs, and models that score pairs of texts, on
-//! the CPU.
+//! Runs transformer models that turn texts into vectors, on the CPU and on NVIDIA GPUs, and models that classify texts or score pairs of
+//! texts, on the CPU.
 //!
 //! A model is composed of five parts:
 //!
@@ -33,14 +33,14 @@
 //! # }
 //! ```
 //!
-//! [`CrossEncoder`] scores pairs of texts with the same parts and another head (`engine/classification_head.rs`). An executor with a head of
+//! [`CrossEncoder`] scores pairs of texts and [`TextClassifier`] classifies texts, with the same parts and another head
+//! (`engine/classification_head.rs`), which `sequence_classifier.rs` joins. An executor with a head of
 //! its own uses the parts directly: [`source::pull`], [`Tokenizer::load`] and [`engine::ModelEngine::load`].
 //!
 //! Nothing here prints or reads environment variables; the program passes what it has read.
 
 #![warn(missing_docs)]
 
-pub mod back_end;
 mod batch_plan;
 mod cached_encoder;
 mod cross_encoder;
@@ -58,8 +58,10 @@ mod pair_tokenizer;
 mod parallelism;
 mod pooling;
 mod sentence_config;
+mod sequence_classifier;
 pub mod source;
 mod spin_barrier;
+mod text_classifier;
 mod tokenizer;
 mod tokens;
 mod vector_cache;
@@ -68,16 +70,20 @@ mod weights;
 mod worker_pool;
 
 pub use cached_encoder::{CachedEncoder, EncodeWork, Encoded};
-pub use cross_encoder::{CrossEncoder, PairScores, ScoreRequest};
+pub use cross_encoder::{CrossEncoder, PairScores};
 pub use device::{DeviceSpec, DeviceUnavailable, OpenDevices, UnknownDevice};
 pub use encode_times::EncodeTimes;
-pub use encoder::{EncodeError, EncodeRequest, IsCancelled, LoadEncoderError, TextEncoder};
+pub use encoder::{
+    EncodeError, EncodeRequest, IsCancelled, LoadEncoderError, TextEncoder, TokenVectors,
+};
 pub use family::ArchitectureError;
 pub use fidelity::Fidelity;
 pub use matryoshka::Matryoshka;
 pub use options::{EncoderOptions, EngineKind, Precision};
 pub use pooling::{PoolingHead, PoolingMode};
 pub use sentence_config::SentenceConfigError;
+pub use sequence_classifier::{ScoreRequest, SequenceClassifier};
+pub use text_classifier::{ClassifierInput, LabelOutputs, TextClassifier};
 pub use tokenizer::{Prompt, Token, Tokenizer, TokenizerError, TokenizerOptions};
 pub use tokens::{HiddenStates, PairTokens, TokenBatch};
 pub use vector_cache::{CacheCounts, CacheOptions, OpenCacheError, VectorCache};

@@ -1,6 +1,6 @@
-//! Turns pairs of texts into token ids.
+//! Turns texts and pairs of texts into token ids, for models with a classification head.
 //!
-//! The texts are tokenized apart, and the special tokens are added when they are joined. So a query is tokenized once for all of its
+//! The texts of a pair are tokenized apart, and the special tokens are added when they are joined. So a query is tokenized once for all of its
 //! texts. They are truncated before they are joined: the library would also join all parts that it cuts off, each of the first text
 //! with each of the second.
 
@@ -11,19 +11,21 @@ use tokenizers::{Encoding, PostProcessor, TruncationDirection};
 use crate::tokenizer::{TokenizerError, readable};
 use crate::tokens::PairTokens;
 
-/// Turns pairs of texts into token ids, with the `tokenizers` library of Hugging Face.
+/// Turns texts and pairs of texts into token ids, with the `tokenizers` library of Hugging Face.
 #[derive(Debug)]
 pub(crate) struct PairTokenizer {
     inner: tokenizers::Tokenizer,
     max_length: usize,
+    /// Maximum tokens of a text alone, without special tokens.
+    alone_max: usize,
     /// Maximum tokens of both texts of a pair, without special tokens.
-    texts_max: usize,
+    pair_max: usize,
 }
 
-/// The tokens of one text of a pair, without special tokens.
+/// The tokens of one text, without special tokens.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TextTokens {
-    /// At most as many as a pair can have.
+    /// At most as many as a text alone, or one of a pair, can have.
     tokens: Encoding,
     /// The number of tokens before truncation.
     count: usize,
@@ -46,7 +48,8 @@ impl PairTokenizer {
             .with_truncation(None)
             .map_err(TokenizerError::Tokenize)?;
         let processor = inner.get_post_processor();
-        let special = processor.map_or(0, |processor| processor.added_tokens(true));
+        let special = |is_pair| processor.map_or(0, |it| it.added_tokens(is_pair));
+        let (of_text, special) = (special(false), special(true));
         if max_length < special + 2 {
             return Err(TokenizerError::PairMaxLength {
                 requested: max_length,
@@ -56,7 +59,8 @@ impl PairTokenizer {
         Ok(Self {
             inner,
             max_length,
-            texts_max: max_length - special,
+            alone_max: max_length.saturating_sub(of_text),
+            pair_max: max_length - special,
         })
     }
 
@@ -72,8 +76,24 @@ impl PairTokenizer {
         let tokens = tokens.map_err(TokenizerError::Tokenize)?;
         let count = tokens.len();
         Ok(TextTokens {
-            tokens: truncated(tokens, self.texts_max),
+            tokens: truncated(tokens, self.alone_max.max(self.pair_max)),
             count,
+        })
+    }
+
+    /// The token ids of a text alone, with special tokens. If it has too many, it loses its last ones.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer fails.
+    pub(crate) fn alone(&self, text: TextTokens) -> Result<PairTokens, TokenizerError> {
+        let tokens = truncated(text.tokens, self.alone_max);
+        let tokens = self.inner.post_process(tokens, None, true);
+        let ids = tokens.map_err(TokenizerError::Tokenize)?.get_ids().to_vec();
+        Ok(PairTokens {
+            second_start: ids.len(),
+            is_truncated: text.count > self.alone_max,
+            ids,
         })
     }
 
@@ -88,7 +108,7 @@ impl PairTokenizer {
         second: TextTokens,
     ) -> Result<PairTokens, TokenizerError> {
         let counts = (first.count, second.count);
-        let kept = kept(counts, self.texts_max);
+        let kept = kept(counts, self.pair_max);
         let pair = self.inner.post_process(
             truncated(first.tokens.clone(), kept.0),
             Some(truncated(second.tokens, kept.1)),

@@ -11,8 +11,7 @@ pub struct TokenBatch {
     pub ids: Vec<u32>,
     /// Number of tokens of each text.
     pub lengths: Vec<usize>,
-    /// Where the second text of each pair begins, as a number of tokens from the pair's beginning. Empty if the batch has texts
-    /// instead of pairs.
+    /// Where the second text of each pair begins, as a number of tokens from the pair's beginning. Empty if the batch has no pairs.
     pub second_starts: Vec<usize>,
     /// The id of the padding token, for engines that pad.
     pub padding_id: u32,
@@ -25,7 +24,7 @@ impl TokenBatch {
         self.lengths.push(ids.len());
     }
 
-    /// Appends a pair of texts, which counts as one text. A batch has either pairs or texts.
+    /// Appends a text, or a pair of texts, which counts as one text. A batch is made either with this or with [`push`](Self::push).
     pub fn push_pair(&mut self, pair: &PairTokens) {
         self.push(&pair.ids);
         self.second_starts.push(pair.second_start);
@@ -81,12 +80,12 @@ impl TokenBatch {
     }
 }
 
-/// The token ids of a pair of texts, as the tokenizer joins them.
+/// The token ids of a text or of a pair of texts, as the tokenizer joins them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PairTokens {
     /// All ids, with special tokens.
     pub ids: Vec<u32>,
-    /// The number of tokens before the second text: those to which the tokenizer gives type 0.
+    /// The number of tokens before the second text: those to which the tokenizer gives type 0. Without a second text, all.
     pub second_start: usize,
     /// Whether a text has lost its last tokens.
     pub is_truncated: bool,

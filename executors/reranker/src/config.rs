@@ -3,8 +3,9 @@
 use std::num::NonZeroUsize;
 
 use flow_core::AccessPaths;
+use flow_inference::{NotOnCpu, back_end, check_cpu_only};
 use flow_kernels::InstructionSet;
-use flow_models::{DeviceSpec, EncoderOptions, Precision, back_end};
+use flow_models::{DeviceSpec, EncoderOptions, Precision};
 use serde::Deserialize;
 
 /// The model of a reranker that does not say which one: trained on the questions of MS MARCO (Nguyen et al., 2016).
@@ -85,37 +86,14 @@ impl Default for RerankerConfig {
     }
 }
 
-/// An option is not supported.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidRerankerConfig {
-    /// A GPU.
-    #[error(
-        "`device` asks for a GPU, but the reranker computes on the CPU only; set `device: cpu`"
-    )]
-    Device,
-    /// A precision that the CPU does not have, or that is not measured for scores.
-    #[error("`precision` is `{0}`; the reranker supports `f32`, `bf16`, `int8` and `auto`")]
-    Precision(Precision),
-}
-
 impl RerankerConfig {
     /// Checks the options that do not depend on the model.
     ///
     /// # Errors
     ///
     /// If one is not supported.
-    pub fn check(&self) -> Result<(), InvalidRerankerConfig> {
-        if !matches!(self.device, DeviceSpec::Cpu | DeviceSpec::Auto) {
-            return Err(InvalidRerankerConfig::Device);
-        }
-        match self.precision {
-            Some(precision @ (Precision::F16 | Precision::Tf32 | Precision::Fast)) => {
-                Err(InvalidRerankerConfig::Precision(precision))
-            }
-            None | Some(Precision::F32 | Precision::Bf16 | Precision::Int8 | Precision::Auto) => {
-                Ok(())
-            }
-        }
+    pub fn check(&self) -> Result<(), NotOnCpu> {
+        check_cpu_only(self.device, self.precision)
     }
 
     /// The options of the model among them.

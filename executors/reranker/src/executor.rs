@@ -9,16 +9,12 @@ use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
-use flow_models::source::{self, LogProgress, SourceEnvironment};
-use flow_models::{CrossEncoder, EncodeError, EncoderOptions, ScoreRequest, back_end};
+use flow_inference::{ACCESS_PATHS, ModelFiles, ModelMetrics, back_end, excerpt, sums};
+use flow_models::{CrossEncoder, EncodeError, EncoderOptions, ScoreRequest};
 
 use crate::config::RerankerConfig;
-use crate::metrics::RerankerMetrics;
 use crate::ranking::RankingOptions;
-use crate::texts::CallTexts;
-
-/// The parameters that select the documents. If a request has both, the first one applies.
-const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];
+use crate::texts::PairTexts;
 
 /// The parameters that set the number of matches that a document keeps. If a request has both, the first one applies.
 const LIMIT: [&str; 2] = ["top_k", "limit"];
@@ -43,9 +39,6 @@ const PARAMETERS: [&str; 7] = [
     TRUNCATE,
 ];
 
-/// What an error shows of a text, in characters.
-const EXCERPT_CHARS: usize = 32;
-
 /// The endpoint that orders matches.
 const RANK: &str = "/rank";
 
@@ -54,7 +47,7 @@ const RANK: &str = "/rank";
 pub struct Reranker {
     model: CrossEncoder,
     config: RerankerConfig,
-    metrics: RerankerMetrics,
+    metrics: ModelMetrics,
     /// Whether a document with matches but without a text has been logged as a warning.
     warned_without_text: bool,
 }
@@ -70,29 +63,26 @@ impl Executor for Reranker {
         if config.back_end.is_none() {
             config.back_end = back_end::from_environment(&context.environment)?;
         }
-        let environment =
-            SourceEnvironment::from_variables(|name| context.environment.get(name).cloned());
         let revision = config.revision.as_deref();
-        let mut progress = LogProgress::default();
-        let folder = source::pull(&config.model, revision, &environment, &mut progress)?;
+        let files = ModelFiles::pull(&config.model, revision, &context.environment)?;
         let started = Instant::now();
         let options = EncoderOptions {
-            cache_folder: Some(environment.flow_cache),
+            cache_folder: Some(files.cache),
             ..config.model_options()
         };
         let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let model = CrossEncoder::load(&folder, &options, cores)?;
+        let model = CrossEncoder::load(&files.folder, &options, cores)?;
         tracing::info!(
             model = config.model,
-            folder = %folder.display(),
-            max_length = model.max_length(),
+            folder = %files.folder.display(),
+            max_length = model.model().max_length(),
             seconds = started.elapsed().as_secs_f32(),
             "model loaded"
         );
         Ok(Self {
             model,
             config,
-            metrics: RerankerMetrics::register(&context.monitor)?,
+            metrics: ModelMetrics::register(&context.monitor)?,
             warned_without_text: false,
         })
     }
@@ -106,14 +96,15 @@ impl Executor for Reranker {
     }
 
     fn facts(&self) -> Facts {
-        let info = self.model.info();
+        let model = self.model.model();
+        let info = model.info();
         let facts = [
             ("device", "cpu".to_owned()),
             ("model", self.config.model.clone()),
             ("engine", info.engine.to_owned()),
             ("back_end", info.back_end),
             ("precision", info.precision),
-            ("threads", self.model.threads().to_string()),
+            ("threads", model.threads().to_string()),
         ];
         facts
             .into_iter()
@@ -122,21 +113,23 @@ impl Executor for Reranker {
     }
 
     fn models(&self) -> Models {
+        let model = self.model.model();
         let info = ModelInfo {
             name: self.config.model.clone(),
             revision: self.config.revision.clone(),
             kind: ModelKind::Reranker,
             dimensions: 0,
-            max_length: self.model.max_length(),
+            max_length: model.max_length(),
             pooling: String::new(),
             normalized: false,
-            precision: self.model.info().precision,
+            precision: model.info().precision,
             device: "cpu".to_owned(),
             shorter: ShorterVectors::No,
             embedding_type: None,
             prompts: Vec::new(),
-            batch_texts: self.model.max_batch_texts().get(),
-            batch_tokens: self.model.max_batch_tokens().get(),
+            labels: Vec::new(),
+            batch_texts: model.max_batch_texts().get(),
+            batch_tokens: model.max_batch_tokens().get(),
         };
         Models::from([(RANK.to_owned(), info)])
     }
@@ -159,7 +152,7 @@ impl Reranker {
             batch_size: parameters.get(BATCH_SIZE)?,
             truncate: parameters.get(TRUNCATE)? != Some(false),
         };
-        let texts = CallTexts::read(docs, &paths)?;
+        let texts = PairTexts::read(docs, &paths)?;
         texts.check_limit()?;
         self.warn_of(texts.without_text);
         let cancellation = Cancellation::current();
@@ -168,9 +161,10 @@ impl Reranker {
             .model
             .score(&texts.queries, &texts.matches, request, &is_cancelled);
         let scored = scored.map_err(|error| call_error(&error, &texts))?;
-        self.metrics.observe(&scored);
+        self.metrics
+            .observe(scored.tokens.iter().sum(), scored.times);
         ranking.apply(docs, &paths, &scored.scores)?;
-        Ok(texts.sums(&scored.tokens).collect())
+        Ok(sums(&texts.pairs_of, &scored.tokens).collect())
     }
 
     /// Logs that documents with matches have no text. They are returned unchanged, but a user may expect another order.
@@ -193,15 +187,16 @@ impl Reranker {
 }
 
 /// The error of a call.
-fn call_error(error: &EncodeError, texts: &CallTexts) -> CallError {
+fn call_error(error: &EncodeError, texts: &PairTexts) -> CallError {
     match error {
         EncodeError::Cancelled => CallError::cancelled(),
         // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
-        EncodeError::TooLong { pair, .. } => {
-            let text = texts.matches.get(*pair).map_or("", |(_, text)| text);
-            let start: String = text.chars().take(EXCERPT_CHARS).collect();
+        EncodeError::TooLong { text, max } => {
+            let text = texts.matches.get(*text).map_or("", |(_, text)| text);
             CallError::bad_request(format!(
-                "{error}: `{start}…`; shorten one of them, or let them be truncated"
+                "a text and its query have more than {max} tokens together, the most that the model reads: `{}…`; \
+                 shorten one of them, or let them be truncated",
+                excerpt(text)
             ))
         }
         error => CallError::new(Chain(error).to_string()),

@@ -10,19 +10,19 @@ const MATCHES_MAX: usize = 10_000;
 
 /// The texts of a call. A pair is a match with a text, and its query.
 #[derive(Debug, Default)]
-pub(crate) struct CallTexts {
+pub(crate) struct PairTexts {
     pub(crate) queries: Vec<String>,
     /// The texts of matches, each with the index of its query.
     pub(crate) matches: Vec<(usize, String)>,
     /// The number of pairs of each document of the request.
-    pairs_of: Vec<usize>,
+    pub(crate) pairs_of: Vec<usize>,
     /// The number of documents that have matches and no text.
     pub(crate) without_text: usize,
     /// The most matches with a text that a document has.
     matches_max: usize,
 }
 
-impl CallTexts {
+impl PairTexts {
     /// Reads the texts of the selected documents and of their matches.
     ///
     /// # Errors
@@ -66,13 +66,6 @@ impl CallTexts {
             false => Ok(()),
         }
     }
-
-    /// The sum of each document of the request, from the number of each pair.
-    pub(crate) fn sums(&self, numbers: &[usize]) -> impl Iterator<Item = usize> {
-        let mut rest = numbers.iter();
-        let own = move |&pairs: &usize| rest.by_ref().take(pairs).sum();
-        self.pairs_of.iter().map(own)
-    }
 }
 
 #[cfg(test)]
@@ -94,14 +87,13 @@ mod tests {
             query("r", &["d"]),
             query("", &[]),
         ];
-        let texts = CallTexts::read(&mut docs, &AccessPaths::default()).unwrap();
+        let texts = PairTexts::read(&mut docs, &AccessPaths::default()).unwrap();
         assert_eq!(texts.queries, ["q", "r"]);
         let matches = [(0, "a"), (0, "b"), (1, "d")];
         let matches = matches.map(|(query, text)| (query, text.to_owned()));
         assert_eq!(texts.matches, matches);
         assert_eq!(texts.without_text, 1);
-        let sums: Vec<usize> = texts.sums(&[3, 4, 5]).collect();
-        assert_eq!(sums, [7, 0, 5, 0]);
+        assert_eq!(texts.pairs_of, [2, 0, 1, 0]);
     }
 
     #[test]
@@ -109,7 +101,7 @@ mod tests {
         let check = |count: usize| {
             let matches = vec!["a"; count];
             let mut docs = [query("q", &matches), query("q", &["a"])];
-            let texts = CallTexts::read(&mut docs, &AccessPaths::default()).unwrap();
+            let texts = PairTexts::read(&mut docs, &AccessPaths::default()).unwrap();
             texts.check_limit().map_err(|error| error.to_string())
         };
         assert_eq!(check(MATCHES_MAX), Ok(()));

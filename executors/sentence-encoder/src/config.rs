@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 
 use flow_core::{AccessPaths, EmbeddingType};
+use flow_inference::back_end;
 use flow_kernels::InstructionSet;
 use flow_models::source::DEFAULT_MODEL;
-use flow_models::{DeviceSpec, EncoderOptions, EngineKind, PoolingMode, Precision, back_end};
+use flow_models::{DeviceSpec, EncoderOptions, EngineKind, PoolingMode, Precision};
 use serde::Deserialize;
 
 use crate::cache::CacheConfig;

@@ -5,25 +5,22 @@ use std::slice;
 use std::thread;
 use std::time::Instant;
 
-use flow_core::{AccessPaths, Chain, Document, EmbeddingType};
+use flow_core::{AccessPaths, Chain, Document, EmbeddingType, Tensor};
 use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
+use flow_inference::{ACCESS_PATHS, ModelFiles, back_end, excerpt, sums};
 use flow_models::engine::GpuEngine;
-use flow_models::source::{self, LogProgress, SourceEnvironment};
 use flow_models::{
-    CachedEncoder, EncodeError, EncodeRequest, EncoderOptions, Matryoshka, OpenDevices,
-    TextEncoder, VectorCache, back_end,
+    CachedEncoder, EncodeError, EncodeRequest, EncodeWork, EncoderOptions, Matryoshka, OpenDevices,
+    TextEncoder, VectorCache,
 };
 
 use crate::config::SentenceEncoderConfig;
 use crate::gpu_metrics;
 use crate::metrics::EncoderMetrics;
 use crate::tokens;
-
-/// The parameters that select the documents to encode. If a request has both, the first one applies.
-const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];
 
 /// The parameter that limits the texts of a batch.
 const BATCH_SIZE: &str = "batch_size";
@@ -48,13 +45,20 @@ const PARAMETERS: [&str; 7] = [
     EmbeddingType::PARAMETER,
 ];
 
+/// The parameters that the endpoint for vectors of tokens accepts.
+const TOKEN_VECTORS_PARAMETERS: [&str; 4] =
+    [ACCESS_PATHS[0], ACCESS_PATHS[1], TRUNCATE, PROMPT_NAME];
+
 /// The endpoints that show what the tokenizer does. They have other names than the HTTP routes of the gateway for them,
 /// because an endpoint of an executor comes before a route of the same name.
 const TO_TOKENS: &str = "/to_tokens";
 const FROM_TOKENS: &str = "/from_tokens";
 
-/// What an error shows of a text, in characters.
-const EXCERPT_CHARS: usize = 32;
+/// The endpoint that gives the vectors of tokens.
+const TOKEN_VECTORS: &str = "/token_vectors";
+
+/// Bytes of the vectors of the tokens of one call.
+const TOKEN_VECTORS_MAX: usize = 128 << 20;
 
 /// The endpoint that encodes.
 const ENCODE: &str = "/encode";
@@ -83,28 +87,22 @@ impl Executor for SentenceEncoder {
         if config.back_end.is_none() {
             config.back_end = back_end::from_environment(&context.environment)?;
         }
-        let environment =
-            SourceEnvironment::from_variables(|name| context.environment.get(name).cloned());
         let devices = config.device.open(cores())?;
         log_devices(&devices);
         let revision = config.revision.as_deref();
-        let folder = source::pull(
-            &config.model,
-            revision,
-            &environment,
-            &mut LogProgress::default(),
-        )?;
+        let files = ModelFiles::pull(&config.model, revision, &context.environment)?;
         let started = Instant::now();
-        let stores = config.cache.options(&environment.flow_cache);
+        let stores = config.cache.options(&files.cache);
         let options = EncoderOptions {
-            cache_folder: Some(environment.flow_cache),
+            cache_folder: Some(files.cache),
             ..config.encoder_options()
         };
-        let encoder = TextEncoder::load(&folder, &options, devices)?;
-        let cache = stores.map(|stores| VectorCache::open(&stores, (&folder, &options), &encoder));
+        let encoder = TextEncoder::load(&files.folder, &options, devices)?;
+        let cache =
+            stores.map(|stores| VectorCache::open(&stores, (&files.folder, &options), &encoder));
         tracing::info!(
             model = config.model,
-            folder = %folder.display(),
+            folder = %files.folder.display(),
             width = encoder.width(),
             max_length = encoder.max_length(),
             seconds = started.elapsed().as_secs_f32(),
@@ -134,8 +132,10 @@ impl Executor for SentenceEncoder {
             .on_batch(FROM_TOKENS, Self::decode)
             .accepts(ENCODE, PARAMETERS)
             .accepts(Endpoint::DEFAULT, PARAMETERS)
-            .accepts(TO_TOKENS, [tokens::ADD_SPECIAL])
+            .accepts(TO_TOKENS, [tokens::ADD_SPECIAL, PROMPT_NAME])
             .accepts(FROM_TOKENS, [tokens::SKIP_SPECIAL])
+            .on_batch(TOKEN_VECTORS, Self::encode_tokens)
+            .accepts(TOKEN_VECTORS, TOKEN_VECTORS_PARAMETERS)
     }
 
     fn facts(&self) -> Facts {
@@ -174,16 +174,51 @@ impl SentenceEncoder {
         let encoded = encoded.map_err(|error| call_error(&error))?;
         self.metrics.observe(encoded.work, self.encoder.counts());
         let mut rows = encoded.vectors.rows();
-        for doc in docs {
-            paths.visit(slice::from_mut(doc), &mut |doc| {
-                if doc.has_text()
-                    && let Some(vector) = rows.next()
-                {
-                    doc.set_embedding(&embedding_type.encode(vector));
-                }
-            })?;
-        }
+        paths.visit(docs, &mut |doc| {
+            if doc.has_text()
+                && let Some(vector) = rows.next()
+            {
+                doc.set_embedding(&embedding_type.encode(vector));
+            }
+        })?;
         Ok(tokens::usage(&texts_of, &encoded))
+    }
+
+    /// Sets the embedding of each document to the vectors of its text's tokens, a matrix of `tokens × dimensions`.
+    fn encode_tokens(
+        &mut self,
+        docs: &mut [Document],
+        parameters: &Parameters,
+    ) -> Result<Tokens, CallError> {
+        let paths = parameters.first(&ACCESS_PATHS)?;
+        let paths = paths.unwrap_or_else(|| self.access_paths.clone());
+        let (texts, texts_of) = self.texts(docs, &paths)?;
+        let prompt = self.prompt(parameters)?;
+        let cancellation = Cancellation::current();
+        if parameters.get(TRUNCATE)? == Some(false) {
+            self.check_lengths((&texts, prompt.as_deref()), &cancellation)?;
+        }
+        let is_cancelled = || cancellation.is_cancelled();
+        let encoder = self.encoder.encoder();
+        let width = encoder.token_width();
+        let tokens_max = TOKEN_VECTORS_MAX / (width * size_of::<f32>());
+        let encoded = encoder.token_vectors(&texts, (prompt.as_deref(), tokens_max), &is_cancelled);
+        let (vectors, times) = encoded.map_err(|error| call_error(&error))?;
+        let tokens: Vec<usize> = vectors.iter().map(|vectors| vectors.tokens).collect();
+        let work = EncodeWork {
+            tokens: tokens.iter().sum(),
+            times,
+        };
+        self.metrics.observe(Some(work), None);
+        let mut vectors = vectors.into_iter();
+        paths.visit(docs, &mut |doc| {
+            if doc.has_text()
+                && let Some(vectors) = vectors.next()
+            {
+                doc.set_embedding(&Tensor::matrix(&vectors.values, width));
+            }
+        })?;
+        Ok(sums(&texts_of, &tokens).collect())
     }
 
     /// The selected texts, and how many of them each document has.
@@ -213,7 +248,7 @@ impl SentenceEncoder {
         match prompts.get(&name) {
             Some(prompt) => Ok(Some(prompt.clone())),
             None => {
-                let name: String = name.chars().take(EXCERPT_CHARS).collect();
+                let name = excerpt(&name);
                 let known: Vec<String> = prompts.keys().map(|it| format!("`{it}`")).collect();
                 let known = match known.is_empty() {
                     true => "it has none".to_owned(),
@@ -239,7 +274,7 @@ impl SentenceEncoder {
             if self.encoder.encoder().truncates(text, prompt)? {
                 let max = self.encoder.encoder().max_length();
                 // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
-                let start: String = text.chars().take(EXCERPT_CHARS).collect();
+                let start = excerpt(text);
                 return Err(CallError::bad_request(format!(
                     "a text has more than {max} tokens, the most that the model reads: `{start}…`; \
                      shorten it, or let it be truncated"
@@ -256,8 +291,9 @@ impl SentenceEncoder {
         parameters: &Parameters,
     ) -> Result<(), CallError> {
         let add_special: Option<bool> = parameters.get(tokens::ADD_SPECIAL)?;
+        let prompt = self.prompt(parameters)?.unwrap_or_default();
         let tokenizer = self.encoder.encoder().tokenizer();
-        tokens::write_all(docs, tokenizer, add_special.unwrap_or(true))
+        tokens::write_all(docs, (tokenizer, &prompt), add_special.unwrap_or(true))
     }
 
     /// Sets the text of each document to that of the token ids in its tags.
@@ -285,8 +321,13 @@ impl SentenceEncoder {
 
 /// The error of a call. If a GPU is lost to this process, the process must end.
 fn call_error(error: &EncodeError) -> CallError {
-    if matches!(error, EncodeError::Cancelled) {
-        return CallError::cancelled();
+    match error {
+        EncodeError::Cancelled => return CallError::cancelled(),
+        EncodeError::TooManyTokens { .. } => {
+            let message = format!("{error}; send them in several requests");
+            return CallError::bad_request(message);
+        }
+        _ => {}
     }
     let call_error = CallError::new(Chain(error).to_string());
     if error.is_sticky() {
@@ -373,6 +414,7 @@ fn model_info(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> ModelInf
         },
         embedding_type: Some(config.embedding_type),
         prompts: encoder.prompts().keys().cloned().collect(),
+        labels: Vec::new(),
         batch_texts: encoder.max_batch_texts().get(),
         batch_tokens: encoder.max_batch_tokens().get(),
     }

@@ -1,14 +1,13 @@
 //! Metrics of each call of the model.
 
-use flow_executor::{BadMetricName, Count, Durations, Monitor, Sizes, add_past_spans};
+use flow_executor::{BadMetricName, Count, Monitor};
+use flow_inference::ModelMetrics;
 use flow_models::{CacheCounts, EncodeWork};
 
 /// The metrics of an encoder.
 #[derive(Debug)]
 pub(crate) struct EncoderMetrics {
-    tokens: Sizes,
-    tokenizing: Durations,
-    computing: Durations,
+    calls: ModelMetrics,
     in_memory: Count,
     on_disk: Count,
     computed: Count,
@@ -19,18 +18,7 @@ pub(crate) struct EncoderMetrics {
 impl EncoderMetrics {
     pub(crate) fn register(monitor: &Monitor) -> Result<Self, BadMetricName> {
         Ok(Self {
-            tokens: monitor.sizes(
-                "flow_batch_tokens",
-                "Tokens that the model read in each call.",
-            )?,
-            tokenizing: monitor.durations(
-                "flow_tokenize_duration_seconds",
-                "Time of each call until its first texts were tokens.",
-            )?,
-            computing: monitor.durations(
-                "flow_compute_duration_seconds",
-                "Time that the model computed in each call.",
-            )?,
+            calls: ModelMetrics::register(monitor)?,
             in_memory: monitor.count(
                 "flow_cache_memory_texts_total",
                 "Texts whose vector was cached in memory.",
@@ -50,13 +38,7 @@ impl EncoderMetrics {
     /// Counts a call that has just ended: what the model did, if it did anything, and how often vectors have been in the cache, if there is one.
     pub(crate) fn observe(&mut self, work: Option<EncodeWork>, cached: Option<CacheCounts>) {
         if let Some(work) = work {
-            self.tokens.observe(work.tokens);
-            self.tokenizing.observe(work.times.tokenizing);
-            self.computing.observe(work.times.computing);
-            add_past_spans(&[
-                ("tokenize", work.times.tokenizing),
-                ("compute", work.times.computing),
-            ]);
+            self.calls.observe(work.tokens, work.times);
         }
         if let Some(cached) = cached {
             self.in_memory.add(cached.memory - self.counted.memory);

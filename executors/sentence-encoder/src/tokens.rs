@@ -5,6 +5,7 @@
 
 use flow_core::Document;
 use flow_executor::{CallError, Tokens};
+use flow_inference::sums;
 use flow_models::{Encoded, Token, Tokenizer};
 use serde_json::{Map, Value, json};
 
@@ -41,34 +42,28 @@ pub(crate) fn usage(texts_of: &[usize], encoded: &Encoded) -> Tokens {
     }
 }
 
-/// The sum of each document, from how many texts each has and the number of each text.
-fn sums(texts_of: &[usize], numbers: &[usize]) -> impl Iterator<Item = usize> {
-    let mut rest = numbers.iter();
-    let own = move |&texts: &usize| rest.by_ref().take(texts).sum();
-    texts_of.iter().map(own)
-}
-
-/// Adds the tokens of each document's text to its tags.
+/// Adds the tokens of each document's text to its tags, with those of the prompt before it.
 pub(crate) fn write_all(
     docs: &mut [Document],
-    tokenizer: &Tokenizer,
+    (tokenizer, prompt): (&Tokenizer, &str),
     add_special: bool,
 ) -> Result<(), CallError> {
     let mut texts = Limit::new("texts", "bytes", TEXT_BYTES_MAX);
     docs.iter()
-        .try_for_each(|doc| texts.take(doc.text().len()))?;
+        .try_for_each(|doc| texts.take(prompt.len() + doc.text().len()))?;
     let mut tokens = Limit::new("texts", "tokens", TOKENS_MAX);
     docs.iter_mut()
-        .try_for_each(|doc| write(doc, tokenizer, add_special, &mut tokens))
+        .try_for_each(|doc| write(doc, (tokenizer, prompt), add_special, &mut tokens))
 }
 
 fn write(
     doc: &mut Document,
-    tokenizer: &Tokenizer,
+    (tokenizer, prompt): (&Tokenizer, &str),
     add_special: bool,
     limit: &mut Limit,
 ) -> Result<(), CallError> {
-    let tokens = tokenizer.tokens(&doc.text(), add_special)?;
+    let text = format!("{prompt}{}", doc.text());
+    let tokens = tokenizer.tokens(&text, add_special)?;
     limit.take(tokens.len())?;
     let mut tags = doc.tags();
     tags.insert(TOKENS.to_owned(), tokens.iter().map(described).collect());
@@ -154,15 +149,6 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tokens_of_a_document_are_those_of_its_texts() {
-        let sums = |texts_of: &[usize], numbers: &[usize]| -> Vec<usize> {
-            super::sums(texts_of, numbers).collect()
-        };
-        assert_eq!(sums(&[1, 0, 2], &[3, 4, 5]), [3, 0, 9]);
-        assert_eq!(sums(&[], &[]), [0_usize; 0]);
-    }
 
     #[test]
     fn ids_are_whole_numbers() {

@@ -34,6 +34,7 @@ const ROUTES: &[&str] = &[
     "/v1/rerank",
     "/v2/rerank",
     "/v2/models/m/infer",
+    "/embed_all",
 ];
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| Target::start(FLOW));

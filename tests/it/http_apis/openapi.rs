@@ -52,7 +52,7 @@ async fn flow(folder: &Path) -> (TestFlow, Value, String) {
         &["key", "new", "somebody"],
     );
     let key = made.stdout().trim().to_owned();
-    let model = TinyModel::cross_encoder("bert", 1);
+    let model = TinyModel::classifier("bert", 1);
     let flow = TestFlow::up(&format!(
         "with: {{expose_endpoints: {{/encode: {{http_path: /vectors, methods: [PUT]}}}}}}\n\
          gateway: {{api_keys: {}/keys.yml}}\n\

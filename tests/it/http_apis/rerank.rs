@@ -56,7 +56,7 @@ fn ranks(results: &Value, score: &str) -> Vec<(usize, f32)> {
 
 #[tokio::test]
 async fn texts_are_ordered_as_over_grpc_by_every_api() {
-    let model = TinyModel::cross_encoder("bert", 1);
+    let model = TinyModel::classifier("bert", 1);
     let flow = reranker(&model);
     let expected = over_grpc(&flow).await;
     let of_tei = json!({"query": QUERY, "texts": DOCUMENTS, "return_text": true});
@@ -83,7 +83,7 @@ async fn texts_are_ordered_as_over_grpc_by_every_api() {
 
 #[tokio::test]
 async fn a_call_of_many_texts_is_ordered_as_a_whole() {
-    let model = TinyModel::cross_encoder("bert", 1);
+    let model = TinyModel::classifier("bert", 1);
     let flow = reranker(&model);
     let texts: Vec<&str> = DOCUMENTS.into_iter().cycle().take(150).collect();
     let body = json!({"query": QUERY, "texts": texts, "raw_scores": true});
@@ -98,7 +98,7 @@ async fn a_call_of_many_texts_is_ordered_as_a_whole() {
 
 #[tokio::test]
 async fn each_route_takes_the_models_of_its_kind() {
-    let model = TinyModel::cross_encoder("bert", 1);
+    let model = TinyModel::classifier("bert", 1);
     let flow = reranker(&model);
     let embedded = post(&flow, "/v1/embeddings", &json!({"input": "a"})).await;
     assert_eq!(embedded.status, 200, "{embedded:?}");
@@ -121,7 +121,7 @@ async fn each_route_takes_the_models_of_its_kind() {
 
 #[tokio::test]
 async fn an_invalid_request_is_an_error_in_the_format_of_its_api() {
-    let model = TinyModel::cross_encoder("bert", 1);
+    let model = TinyModel::classifier("bert", 1);
     let flow = reranker(&model);
     let long = "d ".repeat(50);
     let too_long = json!({"query": "a", "texts": [long], "truncate": false});
@@ -159,7 +159,7 @@ async fn an_invalid_request_is_an_error_in_the_format_of_its_api() {
 
 #[tokio::test]
 async fn the_client_of_cohere_gets_the_order() {
-    let model = TinyModel::cross_encoder("bert", 1);
+    let model = TinyModel::classifier("bert", 1);
     let flow = reranker(&model);
     let arguments = [
         flow.port().to_string(),

@@ -82,6 +82,12 @@ async fn a_request_chooses_a_prompt_of_the_model_in_every_api() {
             json!({"inputs": "c d a"}),
         ),
         (
+            "/tokenize",
+            "/0",
+            json!({"inputs": "a", "prompt_name": "query"}),
+            json!({"inputs": "c d a"}),
+        ),
+        (
             "/v2/embed",
             "/embeddings/float/0",
             json!({"texts": ["a"], "input_type": "search_query"}),

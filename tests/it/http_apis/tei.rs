@@ -122,6 +122,39 @@ async fn an_invalid_request_is_an_error_in_teis_format() {
 }
 
 #[tokio::test]
+async fn the_tokens_of_texts_have_vectors() {
+    let flow = encoder();
+    let texts = ["hello world", "hello"];
+    let body = json!({"inputs": texts});
+    let reply = post(&flow, "/embed_all", &body).await;
+    let all = reply.json();
+    let raw = json!({"inputs": texts, "normalize": false});
+    let embedded = post(&flow, "/embed", &raw).await.json();
+    for (text, tokens) in [(0, 4), (1, 3)] {
+        let rows = all[text].as_array().unwrap();
+        assert_eq!(rows.len(), tokens);
+        // The model takes the mean of the tokens.
+        for value in 0..384 {
+            let values = rows.iter().map(|row| row[value].as_f64().unwrap());
+            let mean = values.sum::<f64>() / tokens as f64;
+            let expected = embedded[text][value].as_f64().unwrap();
+            assert!((mean - expected).abs() < 1e-5, "{mean} {expected}");
+        }
+    }
+    assert_eq!(reply.number("x-compute-tokens"), 7);
+    let many = vec!["word ".repeat(300); 200];
+    let too_many = (413, "Validation");
+    let part = "more than 16777216 values";
+    check_error(
+        &flow,
+        ("/embed_all", &json!({"inputs": many})),
+        too_many,
+        part,
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn a_route_for_another_kind_of_model_names_the_models_that_there_are() {
     let flow = encoder();
     let rerank = json!({"query": "a", "texts": ["b"]});
@@ -130,7 +163,6 @@ async fn a_route_for_another_kind_of_model_names_the_models_that_there_are() {
         ("/rerank", &rerank),
         ("/predict", &inputs),
         ("/embed_sparse", &inputs),
-        ("/embed_all", &inputs),
     ] {
         check_error(&flow, (path, body), (404, "Backend"), MODEL).await;
     }

@@ -122,13 +122,14 @@ impl Peers {
 /// Writes the texts of a corpus, and returns where they are.
 pub(super) fn texts(report: &Report, corpus: &str) -> anyhow::Result<PathBuf> {
     let path = report.scratch(&format!("{corpus}.jsonl"));
-    write_texts(corpus, &path)?;
+    write_texts(corpus, &path, TEXTS)?;
     Ok(path)
 }
 
-fn write_texts(corpus: &str, path: &Path) -> anyhow::Result<()> {
+/// Writes the first texts of a corpus.
+pub(super) fn write_texts(corpus: &str, path: &Path, count: usize) -> anyhow::Result<()> {
     let texts = shell::output(ours::program("flow").args(["bench", "corpus", corpus]))?;
-    let some: Vec<&str> = texts.lines().take(TEXTS).collect();
+    let some: Vec<&str> = texts.lines().take(count).collect();
     Ok(std::fs::write(path, some.join("\n") + "\n")?)
 }
 

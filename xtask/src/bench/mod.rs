@@ -30,6 +30,7 @@ mod python_start;
 mod python_tutorial;
 mod report;
 mod request;
+mod reranker;
 mod runs;
 mod single;
 mod start;
@@ -83,6 +84,8 @@ enum Subject {
     Nodes,
     /// Texts per second of the encoder alone, compared with sentence-transformers and ONNX Runtime.
     Encoder,
+    /// Pairs per second of cross-encoders, compared with sentence-transformers and ONNX Runtime.
+    Reranker,
     /// Matrix products on one core, compared with libraries.
     Products,
     /// Latency of one short text, in the engine and through a flow.
@@ -122,6 +125,7 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Tutorial, tutorial::measure),
     (Subject::Nodes, nodes::measure),
     (Subject::Encoder, encoder::measure),
+    (Subject::Reranker, reranker::measure),
     (Subject::Products, products::measure),
     (Subject::Single, single::measure),
     (Subject::Cache, cache::measure),

@@ -78,6 +78,10 @@ const ROWS: &[(&str, &[&str])] = &[
     // Above the SDK and below the executors that share it.
     ("flow-index", &["flow-executor", "flow-core"]),
     (
+        "flow-inference",
+        &["flow-executor", "flow-models", "flow-kernels"],
+    ),
+    (
         "flow-rs",
         &[
             "flow-client",
@@ -95,6 +99,7 @@ const ROWS: &[(&str, &[&str])] = &[
 const EXECUTOR: &[&str] = &[
     "flow-executor",
     "flow-index",
+    "flow-inference",
     "flow-net",
     "flow-models",
     "flow-kernels",

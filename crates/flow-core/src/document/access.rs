@@ -6,6 +6,8 @@
 //! `@leaf` is an extension: it selects the smallest parts of a document, which is the document itself if it has no
 //! chunks. So one node can serve documents that are indexed in parts and queries that are whole.
 
+use std::slice;
+
 use serde::Deserialize;
 
 use super::{BadDocument, Document};
@@ -92,7 +94,8 @@ impl Default for AccessPaths {
 }
 
 impl AccessPaths {
-    /// Calls `visit` with each selected document, always in the same order.
+    /// Calls `visit` with each selected document: with those of the first document, path by path, then with those of the second, and so
+    /// on. So many documents are visited in the same order as one after another.
     ///
     /// # Errors
     ///
@@ -108,7 +111,7 @@ impl AccessPaths {
         })
     }
 
-    /// Calls `visit` with each selected document, always in the same order, and stops at the first error.
+    /// Calls `visit` with each selected document, in the order of [`visit`](Self::visit), and stops at the first error.
     ///
     /// # Errors
     ///
@@ -118,9 +121,12 @@ impl AccessPaths {
         documents: &mut [Document],
         visit: &mut dyn FnMut(&mut Document) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.0
-            .iter()
-            .try_for_each(|path| walk(path, documents, visit))
+        for document in documents {
+            for path in &self.0 {
+                walk(path, slice::from_mut(document), visit)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -215,6 +221,20 @@ mod tests {
         paths.visit(&mut whole, &mut visit).unwrap();
         assert_eq!(texts, ["whole"]);
         assert_eq!(whole, before);
+    }
+
+    #[test]
+    fn documents_are_visited_one_after_another() {
+        let mut documents = ["a", "b"].map(|text| {
+            let mut document = Document::from_text(text);
+            document.set_chunks(vec![Document::from_text(&format!("part of {text}"))]);
+            document
+        });
+        let mut texts = Vec::new();
+        let paths: AccessPaths = "@c,r".parse().unwrap();
+        let mut visit = |document: &mut Document| texts.push(document.text());
+        paths.visit(&mut documents, &mut visit).unwrap();
+        assert_eq!(texts, ["part of a", "a", "part of b", "b"]);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(crate) async fn embed(
     mut request: EmbedRequest,
     options: &CallOptions,
 ) -> Result<Embeddings, ApiError> {
-    check_texts(service, request.field, &request.texts)?;
+    check_texts(service, request.field, request.texts.iter())?;
     ask_for_floats(model, &mut request.parameters);
     let cut = cut(model, &request)?;
     let count = request.texts.len();

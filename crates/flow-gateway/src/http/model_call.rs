@@ -150,7 +150,7 @@ impl ModelWork {
 pub(super) fn check_texts(
     service: &GatewayService,
     field: &'static str,
-    texts: &[String],
+    mut texts: impl ExactSizeIterator<Item = impl AsRef<str>>,
 ) -> Result<(), ApiError> {
     let (count, max) = (texts.len(), inputs_max(service));
     if count == 0 {
@@ -164,7 +164,7 @@ pub(super) fn check_texts(
     }
     // Each text has a token or more.
     TokenLimit::of(service, field).check(Some(count as u64))?;
-    match texts.iter().position(String::is_empty) {
+    match texts.position(|text| text.as_ref().is_empty()) {
         None => Ok(()),
         Some(index) => {
             let message = format!("text {index} of `{field}` is empty");

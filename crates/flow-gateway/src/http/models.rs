@@ -144,6 +144,17 @@ impl ServedModels {
         found.map(|_| ()).ok_or_else(|| self.none(kind, None))
     }
 
+    /// What the models make if a request does not say what it wants: vectors, if one does.
+    pub(crate) fn first_kind(&self) -> Option<ModelKind> {
+        let kinds = [
+            ModelKind::Embedding,
+            ModelKind::Reranker,
+            ModelKind::Classifier,
+        ];
+        let is_there = |kind: &ModelKind| self.of_kind(*kind).next().is_some();
+        kinds.into_iter().find(is_there)
+    }
+
     /// The model of any kind that a request means. Without a name it is the only one that makes vectors, or else the only one.
     pub(crate) fn find_any(&self, name: Option<&str>) -> Result<&ServedModel, ApiError> {
         match name.filter(|name| !name.is_empty()) {
@@ -152,11 +163,8 @@ impl ServedModels {
                 found.ok_or_else(|| self.unknown(None, name))
             }
             None => {
-                let kind = match self.of_kind(ModelKind::Embedding).next() {
-                    None if self.all().next().is_some() => ModelKind::Reranker,
-                    _ => ModelKind::Embedding,
-                };
-                self.find(kind, None)
+                let kind = self.first_kind();
+                self.find(kind.unwrap_or(ModelKind::Embedding), None)
             }
         }
     }
@@ -182,6 +190,7 @@ impl ServedModels {
         match (kind, name) {
             _ if self.incomplete => not_ready(),
             (ModelKind::Reranker, _) => self.no_model("for reranking"),
+            (ModelKind::Classifier, _) => self.no_model("for classification"),
             _ if self.all().next().is_some() => self.no_model("for embeddings"),
             (_, Some(name)) => self.unknown(None, name),
             (_, None) => ApiError::new(ErrorKind::NoModel, NO_MODEL),
@@ -197,6 +206,7 @@ impl ServedModels {
         let there = [
             of_kind(ModelKind::Embedding, "for embeddings"),
             of_kind(ModelKind::Reranker, "for reranking"),
+            of_kind(ModelKind::Classifier, "for classification"),
         ];
         let there: Vec<String> = there.into_iter().flatten().collect();
         let there = match there.is_empty() {
@@ -256,6 +266,7 @@ fn with_article(kind: ModelKind) -> &'static str {
     match kind {
         ModelKind::Embedding => "an embedding model",
         ModelKind::Reranker => "a reranker",
+        ModelKind::Classifier => "a classifier",
         ModelKind::Other => "a model",
     }
 }

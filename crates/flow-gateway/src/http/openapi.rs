@@ -4,6 +4,7 @@
 //! Stock clients read the list of its paths to choose a route, so it lists only what the flow serves. The data of the
 //! console is for its page alone, and not in the document.
 
+mod classify;
 mod cohere;
 mod document;
 mod jina;
@@ -26,7 +27,7 @@ use flow_core::{CallOptions, Failure, ModelKind};
 use serde_json::{Value, json};
 
 use self::document::Document;
-use self::served::Served;
+use self::served::{ModelNames, Served};
 use super::models::ServedModels;
 use super::state::{HttpState, options};
 use super::status::failed;
@@ -64,8 +65,12 @@ async fn describe(state: &HttpState, options: &CallOptions) -> Result<Value, Fai
         let names = of_kind.map(|it| models.name_of(it).to_owned());
         names.collect()
     };
-    let (encoders, rerankers) = (names(ModelKind::Embedding), names(ModelKind::Reranker));
-    let served = Served::new(&state.options, &offered, (encoders, rerankers), state.keys);
+    let names = ModelNames {
+        encoders: names(ModelKind::Embedding),
+        rerankers: names(ModelKind::Reranker),
+        classifiers: names(ModelKind::Classifier),
+    };
+    let served = Served::new(&state.options, &offered, names, state.keys);
     Ok(document(&served))
 }
 
@@ -76,6 +81,7 @@ fn document(served: &Served<'_>) -> Value {
     tei::describe(&mut document, served);
     cohere::describe(&mut document, served);
     rerank::describe(&mut document, served);
+    classify::describe(&mut document, served);
     open_inference::describe(&mut document, served);
     jina::describe(&mut document, served);
     let (paths, components) = document.into_parts();

@@ -111,7 +111,7 @@ fn check_request(service: &GatewayService, request: &RerankRequest) -> Result<()
         let message = format!("`query` has {len} bytes; at most {QUERY_LEN_MAX} are allowed");
         return Err(ApiError::invalid("query", message));
     }
-    check_texts(service, request.field, &request.texts)
+    check_texts(service, request.field, request.texts.iter())
 }
 
 /// Parameters of the executor. They override the options of the flow file that would change the reply.

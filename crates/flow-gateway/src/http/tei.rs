@@ -1,8 +1,10 @@
 //! The API of text-embeddings-inference.
 
 mod compute_headers;
+pub(super) mod embed_all;
 mod errors;
 mod info;
+mod predict;
 mod rerank;
 pub(super) mod tokens;
 mod truncation;
@@ -40,21 +42,25 @@ pub(super) const EMBED_FIELDS: &[&str] = &[
 ];
 
 #[cfg(test)]
+pub(super) use embed_all::EMBED_ALL_FIELDS;
+#[cfg(test)]
+pub(super) use predict::PREDICT_FIELDS;
+#[cfg(test)]
 pub(super) use rerank::RERANK_FIELDS;
 
 pub(super) const SIMILARITY_FIELDS: &[&str] = &["inputs", "parameters", "model"];
 
-/// The routes. `POST /` is that of Hugging Face's clients, which know only the address.
+/// The routes. `POST /` is that of Hugging Face's clients, which know only the address: it does what the models of the flow can.
 pub(crate) fn routes() -> Router<HttpState> {
     Router::new()
-        .route("/", post(embed_texts))
+        .route("/", post(root))
         .route("/embed", post(embed_texts))
         .route("/similarity", post(similarity))
         .route("/tokenize", post(tokens::tokenize))
         .route("/decode", post(tokens::decode))
-        .route("/embed_all", absent("that returns the vectors of tokens"))
+        .route("/embed_all", post(embed_all::embed_all))
         .route("/embed_sparse", absent("for sparse embeddings"))
-        .route("/predict", absent("for classification"))
+        .route("/predict", post(predict::predict))
         .route("/rerank", post(rerank::rerank_texts))
         .route("/info", get(info::info))
         .route("/health", get(health))
@@ -105,6 +111,15 @@ impl Serialize for EmbedReply {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let vectors = self.0.vectors.iter();
         serializer.collect_seq(vectors.map(|vector| VectorFormat::Float.of(vector)))
+    }
+}
+
+async fn root(State(state): State<HttpState>, request: Request) -> Response {
+    let models = ServedModels::of(&state.service.snapshot()).await;
+    match models.first_kind() {
+        Some(ModelKind::Reranker) => rerank::rerank_texts(State(state), request).await,
+        Some(ModelKind::Classifier) => predict::predict(State(state), request).await,
+        _ => embed_texts(State(state), request).await,
     }
 }
 

@@ -76,12 +76,20 @@ pub enum EncodeError {
     Forward(#[from] ForwardError),
     /// A pair has too many tokens, and the request forbids truncation.
     #[error(
-        "a text and its query have more than {max} tokens together, the most that the model reads"
+        "a text, with its query or pair, has more than {max} tokens, the most that the model reads"
     )]
     TooLong {
-        /// The pair's place in the call.
-        pair: usize,
-        /// Maximum tokens of a pair.
+        /// The place of the text or pair in the call.
+        text: usize,
+        /// Maximum tokens of a text or pair.
+        max: usize,
+    },
+    /// The texts of a call have too many tokens together.
+    #[error("the texts of one call have {tokens} tokens; at most {max} are allowed")]
+    TooManyTokens {
+        /// Number of tokens.
+        tokens: usize,
+        /// Maximum number of tokens.
         max: usize,
     },
     /// It was cancelled between two batches.

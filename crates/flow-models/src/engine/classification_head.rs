@@ -1,7 +1,7 @@
-//! The classification head of a cross-encoder: turns the hidden state of a pair's first token into a score.
+//! The classification head: turns the hidden state of the first token of a text or pair into one output per label.
 //!
 //! It is the head of the `…ForSequenceClassification` classes of the transformers library: a linear layer, an activation, and a
-//! linear layer with one output per label. A cross-encoder has one label (Nogueira and Cho, 2019).
+//! linear layer.
 
 use flow_kernels::{Activation, Activations, CpuPrecision, Kernels, Linear, Storage};
 
@@ -10,16 +10,17 @@ use crate::family::{Architecture, ClassificationActivation, ModelTensors};
 use crate::tokens::{HiddenStates, TokenBatch};
 use crate::weights::{WeightsError, WeightsFile};
 
-/// Turns hidden states into scores.
+/// Turns hidden states into outputs.
 #[derive(Debug)]
 pub(crate) struct ClassificationHead {
-    /// Kernels for 32-bit floats: the head is a thousandth of the work, and its precision is that of the scores.
+    /// Kernels for 32-bit floats: the head is a thousandth of the work, and its precision is that of the outputs.
     kernels: Kernels,
     hidden: Linear,
     activation: ClassificationActivation,
-    /// The weights of the one label.
-    label: Vec<f32>,
-    bias: f32,
+    /// The weights of each label, label after label.
+    weights: Vec<f32>,
+    /// One value per label.
+    biases: Vec<f32>,
 }
 
 impl ClassificationHead {
@@ -27,22 +28,23 @@ impl ClassificationHead {
     ///
     /// # Errors
     ///
-    /// If the model has none, or one with another number of labels than one, or it cannot be read.
+    /// If the model has none, or one without labels, or it cannot be read.
     pub(crate) fn load(
         architecture: &Architecture,
         weights: &WeightsFile,
         kernels: Kernels,
     ) -> Result<Self, ModelError> {
+        let path = || weights.path().to_owned();
         match architecture.check_classification(weights) {
-            Ok(1) => {}
-            Ok(labels) => return Err(ModelError::Labels(labels)),
+            Ok(0) => return Err(ModelError::NoLabel { path: path() }),
+            Ok(_) => {}
             Err(source @ WeightsError::Missing { .. }) => {
-                let path = weights.path().to_owned();
+                let path = path();
                 return Err(ModelError::NoHead { path, source });
             }
             Err(error) => return Err(error.into()),
         }
-        let [hidden, label] = ModelTensors::new(architecture, weights).classification()?;
+        let [hidden, labels] = ModelTensors::new(architecture, weights).classification()?;
         let kernels = kernels.with_precision(CpuPrecision::F32);
         let activation = architecture.family.classification_activation();
         let packed = kernels.pack(&hidden.weights, architecture.hidden_size);
@@ -54,13 +56,18 @@ impl ClassificationHead {
             kernels,
             hidden: Linear::new(packed, &hidden.bias, before_tanh),
             activation,
-            label: label.weights,
-            bias: label.bias[0],
+            weights: labels.weights,
+            biases: labels.bias,
         })
     }
 
-    /// The score of each text or pair of a batch, as the model gives it: any number.
-    pub(crate) fn scores(&self, batch: &TokenBatch, states: &HiddenStates) -> Vec<f32> {
+    /// Number of labels.
+    pub(crate) fn labels(&self) -> usize {
+        self.biases.len()
+    }
+
+    /// The outputs of each text or pair of a batch, one per label: any number.
+    pub(crate) fn outputs(&self, batch: &TokenBatch, states: &HiddenStates) -> Vec<f32> {
         let (count, width) = (batch.lengths.len(), states.width);
         let mut first_states = Activations::new(width, Storage::F32);
         first_states.grow(count);
@@ -79,21 +86,21 @@ impl ClassificationHead {
             &mut outputs.rows_mut(0..count),
         );
         let outputs = outputs.rows(0..count);
-        (0..count)
-            .map(|pair| self.score(outputs.row(pair)))
-            .collect()
-    }
-
-    fn score(&self, hidden: &[f32]) -> f32 {
-        let activate = |value: f32| match self.activation {
+        let activate = |value: &f32| match self.activation {
             // The kernel has applied it.
-            ClassificationActivation::Relu => value,
+            ClassificationActivation::Relu => *value,
             ClassificationActivation::Tanh => value.tanh(),
         };
-        let products = hidden.iter().zip(&self.label);
-        let sum: f32 = products
-            .map(|(value, weight)| activate(*value) * weight)
-            .sum();
-        sum + self.bias
+        let mut values = Vec::with_capacity(count * self.labels());
+        for text in 0..count {
+            let hidden: Vec<f32> = outputs.row(text).iter().map(activate).collect();
+            let labels = self.weights.chunks_exact(width).zip(&self.biases);
+            values.extend(labels.map(|(weights, bias)| dot(&hidden, weights) + bias));
+        }
+        values
     }
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

@@ -44,9 +44,9 @@ pub enum ModelError {
     /// The architecture is invalid or unsupported.
     #[error(transparent)]
     Architecture(#[from] ArchitectureError),
-    /// The model has no head that scores pairs of texts.
+    /// The model has no classification head.
     #[error(
-        "`{path}` has no head that scores pairs of texts: a tensor is missing; the model is perhaps an encoder, not a reranker"
+        "`{path}` has no classification head: a tensor is missing; the model is perhaps an encoder, not a reranker or a classifier"
     )]
     NoHead {
         /// The file with the weights.
@@ -55,11 +55,28 @@ pub enum ModelError {
         #[source]
         source: WeightsError,
     },
-    /// The head has several scores, or none.
+    /// The head has no label.
+    #[error("the classification head in `{path}` has no labels")]
+    NoLabel {
+        /// The file with the weights.
+        path: PathBuf,
+    },
+    /// The head has several labels, and not the one of a cross-encoder.
     #[error(
         "the model gives each pair of texts {0} scores instead of one: it is a classifier, not a reranker"
     )]
-    Labels(usize),
+    NotOneLabel(usize),
+    /// The configuration names a label that the head does not have.
+    #[error("`id2label` in `config.json` names a label `{id}`, but the model has {count} label{}, from 0", if *.count == 1 { "" } else { "s" })]
+    UnknownLabel {
+        /// The index of the label, as the configuration has it.
+        id: String,
+        /// The number of labels.
+        count: usize,
+    },
+    /// Two labels have the same name.
+    #[error("`id2label` in `config.json` gives two labels the name `{0}`")]
+    RepeatedLabel(String),
     /// The weights could not be read, or do not match the configuration.
     #[error(transparent)]
     Weights(#[from] WeightsError),
@@ -83,6 +100,9 @@ pub enum ForwardError {
     /// A GPU failed.
     #[error("the model failed on the GPU")]
     Gpu(#[from] GpuError),
+    /// A GPU pools by itself.
+    #[error("GPUs give no vectors of tokens; set `device: cpu`")]
+    NoStates,
 }
 
 impl ForwardError {

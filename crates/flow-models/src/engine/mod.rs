@@ -13,6 +13,7 @@ mod cpu;
 mod error;
 mod gpu;
 mod info;
+mod labels;
 mod size;
 
 use std::fs;
@@ -32,11 +33,12 @@ pub use info::EngineInfo;
 
 pub(crate) use classification_head::ClassificationHead;
 pub(crate) use config::cpu_kernels;
+pub(crate) use labels::{LabelConfig, ScoreFunction};
 
 use crate::family::{Architecture, ModelFamily, ModelTensors};
 use crate::pooling::PoolingHead;
 use crate::source::{CONFIG_FILE, WEIGHTS_FILE};
-use crate::tokens::TokenBatch;
+use crate::tokens::{HiddenStates, TokenBatch};
 use crate::weights::WeightsFile;
 use crate::worker_pool::WorkerPool;
 
@@ -177,6 +179,19 @@ impl ModelEngine {
         }
     }
 
+    /// The hidden states of a batch.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails, or is a GPU.
+    pub(crate) fn states(&self, batch: &TokenBatch) -> Result<HiddenStates, ForwardError> {
+        match self {
+            Self::Cpu(engine) => Ok(engine.forward(batch)),
+            Self::Gpu(_) => Err(ForwardError::NoStates),
+            Self::Candle(engine) => Ok(engine.forward(batch)?),
+        }
+    }
+
     /// The vector of a single text and the number of its tokens, computed on all workers where the engine can.
     /// `tokenize` returns its token ids.
     ///
@@ -254,21 +269,22 @@ impl ModelFiles {
     }
 }
 
-/// Loads the cross-encoder in `folder`: a model, and the head that scores pairs of texts. `cache` is a folder for what is
-/// computed from a model once.
+/// Loads the model in `folder` with its classification head, and what its configuration says of the labels. `cache` is a folder for
+/// what is computed from a model once.
 ///
 /// # Errors
 ///
-/// If its family is not supported, its weights do not match its `config.json`, or it has no head with one label.
-pub(crate) fn load_cross_encoder(
+/// If its family is not supported, its weights do not match its `config.json`, or it has no classification head.
+pub(crate) fn load_classifier(
     folder: &Path,
     kernels: Kernels,
     cache: Option<&Path>,
-) -> Result<(CpuEngine, ClassificationHead), ModelError> {
+) -> Result<(CpuEngine, ClassificationHead, LabelConfig), ModelError> {
     let files = ModelFiles::open(folder, FAMILIES)?;
+    let labels = files.parse_config()?;
     let head = ClassificationHead::load(&files.architecture, &files.weights, kernels)?;
     let engine = CpuEngine::load(&files.tensors(), (folder, cache), kernels)?;
-    Ok((engine, head))
+    Ok((engine, head, labels))
 }
 
 /// The field of `config.json` that determines how to read the others.

@@ -8,8 +8,8 @@ use flow_kernels::InstructionSet;
 use flow_models::engine::FAMILIES;
 use flow_models::{CrossEncoder, EncodeError, EncoderOptions, PairScores, Precision, ScoreRequest};
 
-use crate::families::ReferenceModel;
-use crate::tiny_model::{TinyModel, cross_encoder_values, head_names, prefix};
+use crate::families::classification_reference;
+use crate::tiny_model::TinyModel;
 
 /// A pair with its token ids, and the number of tokens before the second text.
 type Pair = ((&'static str, &'static str), &'static [usize], usize);
@@ -48,26 +48,8 @@ fn scores(model: &CrossEncoder, pairs: &[(&str, &str)]) -> Vec<f32> {
     score(model, pairs, ScoreRequest::default()).unwrap().scores
 }
 
-/// A plain implementation of a cross-encoder's score.
 fn reference(model_type: &'static str, ids: &[usize], second_start: usize) -> f64 {
-    let start = format!("{}.", prefix(model_type));
-    let [hidden, label] = head_names(model_type);
-    let unprefixed = |name: String| match name.strip_prefix(&start) {
-        Some(rest) if !name.starts_with(hidden) => rest.to_owned(),
-        _ => name,
-    };
-    let tensors = cross_encoder_values(model_type, 1);
-    let tensors = tensors
-        .into_iter()
-        .map(|(name, shape, values)| (unprefixed(name), shape, values));
-    let model = ReferenceModel::with(model_type, tensors.collect());
-    let first = model.states(ids, second_start).swap_remove(0);
-    let hidden = model.linear(hidden, &first);
-    let activated = hidden.into_iter().map(|value| match model_type {
-        "distilbert" => value.max(0.0),
-        _ => value.tanh(),
-    });
-    model.linear(label, &activated.collect::<Vec<_>>())[0]
+    classification_reference((model_type, 1), ids, second_start)[0]
 }
 
 fn check(model_type: &'static str, precision: Precision, set: InstructionSet, difference_max: f64) {
@@ -76,7 +58,7 @@ fn check(model_type: &'static str, precision: Precision, set: InstructionSet, di
         back_end: Some(set),
         ..EncoderOptions::default()
     };
-    let model = load(&TinyModel::cross_encoder(model_type, 1), &options);
+    let model = load(&TinyModel::classifier(model_type, 1), &options);
     let together = scores(&model, &texts());
     for ((texts, ids, second_start), score) in PAIRS.iter().zip(together) {
         let what = format!("{model_type} {precision} {set} {texts:?}");
@@ -115,7 +97,7 @@ fn the_second_text_of_a_pair_has_a_type_of_its_own() {
 #[test]
 fn many_pairs_have_the_scores_that_they_have_alone() {
     let model = load(
-        &TinyModel::cross_encoder("bert", 1),
+        &TinyModel::classifier("bert", 1),
         &EncoderOptions::default(),
     );
     let pairs: Vec<_> = texts().into_iter().cycle().take(2500).collect();
@@ -139,7 +121,7 @@ fn the_longer_text_of_a_long_pair_is_truncated_unless_that_is_forbidden() {
         max_length: NonZeroUsize::new(7),
         ..EncoderOptions::default()
     };
-    let model = load(&TinyModel::cross_encoder("bert", 1), &options);
+    let model = load(&TinyModel::classifier("bert", 1), &options);
     let long = "b c d d d d";
     let pairs = [("a", "b c d"), ("a", long), (long, "a")];
     let truncated = [("a", "b c d"), ("a", "b c d"), ("b c d", "a")];
@@ -151,14 +133,14 @@ fn the_longer_text_of_a_long_pair_is_truncated_unless_that_is_forbidden() {
     assert!(score(&model, &truncated, whole).is_ok());
     for (pairs, place) in [(&pairs[..2], 1), (&pairs[2..], 0)] {
         let error = score(&model, pairs, whole).unwrap_err();
-        assert!(matches!(error, EncodeError::TooLong { pair, max: 7 } if pair == place));
+        assert!(matches!(error, EncodeError::TooLong { text, max: 7 } if text == place));
     }
 }
 
 #[test]
 fn the_longest_texts_that_are_read_take_little_time_and_memory() {
     let model = load(
-        &TinyModel::cross_encoder("bert", 1),
+        &TinyModel::classifier("bert", 1),
         &EncoderOptions::default(),
     );
     let long = "! ".repeat(300_000);
@@ -173,7 +155,7 @@ fn the_longest_texts_that_are_read_take_little_time_and_memory() {
 #[test]
 fn a_cancelled_call_ends_between_two_batches() {
     let model = load(
-        &TinyModel::cross_encoder("bert", 1),
+        &TinyModel::classifier("bert", 1),
         &EncoderOptions::default(),
     );
     let pairs: Vec<_> = texts().into_iter().cycle().take(2000).collect();
@@ -205,14 +187,14 @@ fn check_refused(model: &TinyModel, max_length: Option<usize>, parts: &[&str]) {
 fn what_is_no_reranker_is_refused() {
     let encoder = TinyModel::bert();
     let parts = [
-        "no head",
+        "no classification head",
         "an encoder, not a reranker",
         "`bert.pooler.dense.weight`",
     ];
     check_refused(&encoder, None, &parts);
-    let classifier = TinyModel::cross_encoder("roberta", 3);
+    let classifier = TinyModel::classifier("roberta", 3);
     check_refused(&classifier, None, &["3 scores", "a classifier"]);
-    let short = TinyModel::cross_encoder("bert", 1);
+    let short = TinyModel::classifier("bert", 1);
     check_refused(&short, Some(4), &["`max_length` is 4", "2 more than 3"]);
     check_refused(&short, Some(17), &["`max_length` is 17", "16 tokens"]);
 }

@@ -7,8 +7,8 @@ use flow_models::engine::FAMILIES;
 use flow_models::{EncoderOptions, OpenDevices, Precision, TextEncoder};
 
 use crate::tiny_model::{
-    EPSILON, HEADS, HIDDEN, INNER, LAYERS, TensorValues, TinyModel, first_position, names,
-    token_types, values,
+    EPSILON, HEADS, HIDDEN, INNER, LAYERS, TensorValues, TinyModel, classifier_values,
+    first_position, head_names, names, prefix, token_types, values,
 };
 
 /// Texts with their token ids, which include `[CLS]` and `[SEP]`.
@@ -26,6 +26,32 @@ pub(crate) struct ReferenceModel {
 }
 
 pub(crate) type Row = Vec<f64>;
+
+/// A plain implementation of a model with a classification head: one output per label.
+pub(crate) fn classification_reference(
+    (model_type, labels): (&'static str, usize),
+    ids: &[usize],
+    second_start: usize,
+) -> Vec<f64> {
+    let start = format!("{}.", prefix(model_type));
+    let [hidden, label] = head_names(model_type);
+    let unprefixed = |name: String| match name.strip_prefix(&start) {
+        Some(rest) if !name.starts_with(hidden) => rest.to_owned(),
+        _ => name,
+    };
+    let tensors = classifier_values(model_type, labels);
+    let tensors = tensors
+        .into_iter()
+        .map(|(name, shape, values)| (unprefixed(name), shape, values));
+    let model = ReferenceModel::with(model_type, tensors.collect());
+    let first = model.states(ids, second_start).swap_remove(0);
+    let hidden = model.linear(hidden, &first);
+    let activated = hidden.into_iter().map(|value| match model_type {
+        "distilbert" => value.max(0.0),
+        _ => value.tanh(),
+    });
+    model.linear(label, &activated.collect::<Vec<_>>())
+}
 
 impl ReferenceModel {
     fn of(model_type: &'static str) -> Self {

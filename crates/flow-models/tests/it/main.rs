@@ -23,7 +23,9 @@ mod gpu;
 mod int8;
 mod memory;
 mod sources;
+mod text_classifier;
 mod tiny_model;
+mod token_vectors;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

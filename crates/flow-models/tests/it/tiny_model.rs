@@ -38,9 +38,9 @@ impl TinyModel {
     }
 
     /// A cross-encoder of the family with this `model_type` and so many labels.
-    pub(crate) fn cross_encoder(model_type: &'static str, labels: usize) -> Self {
+    pub(crate) fn classifier(model_type: &'static str, labels: usize) -> Self {
         let model = Self::of(model_type);
-        let values = cross_encoder_values(model_type, labels);
+        let values = classifier_values(model_type, labels);
         fs::write(model.file("model.safetensors"), safetensors(values)).unwrap();
         model
     }
@@ -237,7 +237,7 @@ pub(crate) fn prefix(model_type: &str) -> &str {
 }
 
 /// The name, shape and values of each tensor of a cross-encoder.
-pub(crate) fn cross_encoder_values(model_type: &str, labels: usize) -> Vec<TensorValues> {
+pub(crate) fn classifier_values(model_type: &str, labels: usize) -> Vec<TensorValues> {
     let prefixed = |(name, shape)| (format!("{}.{name}", prefix(model_type)), shape);
     let mut all: Vec<_> = tensors(model_type).into_iter().map(prefixed).collect();
     let [hidden, label] = head_names(model_type);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::tiny_model::TinyModel;
 
 fn loaded(mut config: Value) -> (TinyModel, Loaded) {
-    let model = TinyModel::cross_encoder("bert", 1);
+    let model = TinyModel::classifier("bert", 1);
     config["model"] = json!(model.path());
     let loaded = load::<Reranker>(&config).unwrap();
     (model, loaded)
@@ -73,6 +73,26 @@ fn a_match_has_the_score_that_it_has_alone() {
         }
     }
     assert!(ranked(&mut together[2]).is_empty());
+}
+
+#[test]
+fn documents_and_their_chunks_are_ordered_together_as_alone() {
+    let (_model, reranker) = loaded(json!({"access_paths": "@r,c"}));
+    let of = |text: &str| query(DocArrayVersion::V1, text, &TEXTS);
+    let docs = ["a", "d c", "b"].map(|text| {
+        let mut doc = of(text);
+        doc.set_chunks(vec![of("c"), of(text)]);
+        doc
+    });
+    let mut together = call(&reranker, docs.to_vec(), &json!({})).unwrap();
+    for (doc, together) in docs.into_iter().zip(&mut together) {
+        let mut alone = call(&reranker, vec![doc], &json!({})).unwrap().remove(0);
+        assert_eq!(ranked(together), ranked(&mut alone));
+        let chunks = together.chunks_mut().unwrap().iter_mut();
+        for (chunk, alone) in chunks.zip(alone.chunks_mut().unwrap()) {
+            assert_eq!(ranked(chunk), ranked(alone));
+        }
+    }
 }
 
 #[test]

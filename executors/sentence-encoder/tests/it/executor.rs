@@ -365,6 +365,24 @@ fn texts_become_tokens_and_tokens_texts() {
     assert_eq!(texts[0].text(), "a b");
 }
 
+#[test]
+fn the_vectors_of_tokens_are_a_matrix() {
+    let encoder = loaded(
+        &TinyModel::bert(),
+        json!({"pooling": "cls", "normalize": false}),
+    );
+    let docs = || DocumentArray::from_iter(["a b", "", "c"].map(Document::from_text));
+    let vectors = encoder.call("/encode", docs()).unwrap();
+    let matrices = encoder.call("/token_vectors", docs()).unwrap();
+    for (place, rows) in [(0, 4), (2, 3)] {
+        let matrix = matrices[place].embedding().unwrap();
+        assert_eq!(matrix.shape(), [rows, 8]);
+        let first = &matrix.to_f32().unwrap()[..8];
+        assert_eq!(first, vector(&vectors[place]));
+    }
+    assert!(matrices[1].embedding().is_none());
+}
+
 /// What a call is refused with.
 fn refusal(loaded: &Loaded, endpoint: &str, docs: Vec<Document>) -> String {
     let refused = loaded.call(endpoint, docs.into_iter().collect());

@@ -29,6 +29,8 @@ fn default_model(executor: &Uses) -> Option<String> {
     match executor {
         Uses::Named(name) if name == "sentence-encoder" => Some(DEFAULT_MODEL.to_owned()),
         Uses::Named(name) if name == "reranker" => Some(RerankerConfig::default().model),
+        // It has no default.
+        Uses::Named(name) if name == "text-classifier" => Some(String::new()),
         _ => None,
     }
 }

@@ -33,7 +33,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
     });
     let no_images = json!({ "type": ["array", "null"], "maxItems": 0, "description": "The models are for texts" });
     let fields = json!({
-        "model": model(&served.models),
+        "model": model(&served.models.encoders),
         "texts": texts(document),
         "inputs": content,
         "images": no_images,

@@ -33,7 +33,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
     let unready = json!({ "anyOf": [error, flag("ready")] });
     document.schema(READY_ERROR, unready);
     server(document);
-    if served.models.is_empty() {
+    if served.models.encoders.is_empty() {
         return;
     }
     let request = request(document);
@@ -88,7 +88,7 @@ fn of_model(
     (summary, failures): (&str, (&'static str, &'static [Failure])),
 ) -> Operation {
     let about = "The name of a model; `/` in it may be written as it is";
-    let name = json!({ "type": "string", "minLength": 1, "examples": served.models });
+    let name = json!({ "type": "string", "minLength": 1, "examples": served.models.encoders });
     let operation = Operation::new(API, summary, failures);
     let operation = operation.with_path_parameter("model", &name, about);
     match path.contains("{version}") {

@@ -45,7 +45,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
     let no = unsupported(&[json!(null), json!(false)], trained);
     let fields = json!({
         "input": texts(document),
-        "model": model(&served.models),
+        "model": model(&served.models.encoders),
         "encoding_format": of_format,
         "embedding_type": of_format,
         "dimensions": dimensions(),

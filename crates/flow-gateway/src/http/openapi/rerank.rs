@@ -27,7 +27,7 @@ fn of_tei(document: &mut Document, served: &Served<'_>) {
         "truncation_direction": tei::direction(),
         "raw_scores": optional("boolean"),
         "return_text": optional("boolean"),
-        "model": model(&served.rerankers),
+        "model": model(&served.models.rerankers),
     });
     let request = document.schema("TeiRerankRequest", object(&["query", "texts"], &fields));
     let rank = json!({
@@ -45,7 +45,11 @@ fn of_tei(document: &mut Document, served: &Served<'_>) {
     let operation = operation
         .takes_such_as(&request, &example)
         .replies(&json!({ "type": "array", "items": rank }));
-    document.add("/rerank", "post", tei::with_compute_headers(operation));
+    let operation = tei::with_compute_headers(operation);
+    if served.models.encoders.is_empty() {
+        document.add("/", "post", operation.clone());
+    }
+    document.add("/rerank", "post", operation);
 }
 
 fn of_cohere(document: &mut Document, served: &Served<'_>) {
@@ -68,7 +72,7 @@ fn cohere_request(document: &mut Document, served: &Served<'_>) -> Value {
     let top_n =
         json!({ "type": ["integer", "null"], "minimum": 1, "description": "Texts of the reply" });
     let fields = json!({
-        "model": model(&served.rerankers),
+        "model": model(&served.models.rerankers),
         "query": { "type": "string", "minLength": 1 },
         "documents": texts(document),
         "top_n": top_n,

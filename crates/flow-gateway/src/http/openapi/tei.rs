@@ -56,7 +56,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
     if !served.all_models().is_empty() {
         info(document, served);
     }
-    if served.models.is_empty() {
+    if served.models.encoders.is_empty() {
         return;
     }
     let request = embed_request(document, served);
@@ -70,6 +70,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
         }
     }
     similarity(document, served);
+    token_vectors(document, served);
     tokens(document, served);
 }
 
@@ -92,7 +93,7 @@ fn embed_request(document: &mut Document, served: &Served<'_>) -> Value {
         "prompt_name": prompt(),
         "normalize": optional("boolean"),
         "dimensions": dimensions(),
-        "model": model(&served.models),
+        "model": model(&served.models.encoders),
     });
     document.schema("TeiEmbedRequest", object(&["inputs"], &fields))
 }
@@ -115,7 +116,7 @@ fn similarity(document: &mut Document, served: &Served<'_>) {
     let fields = json!({
         "inputs": object(&["source_sentence", "sentences"], &sentences),
         "parameters": parameters,
-        "model": model(&served.models),
+        "model": model(&served.models.encoders),
     });
     let request = document.schema("TeiSimilarityRequest", object(&["inputs"], &fields));
     let inputs = json!({ "source_sentence": "a cat", "sentences": ["a dog", "a house"] });
@@ -132,14 +133,35 @@ fn similarity(document: &mut Document, served: &Served<'_>) {
     document.add("/similarity", "post", operation);
 }
 
+/// The route of executors that give the vectors of tokens.
+fn token_vectors(document: &mut Document, served: &Served<'_>) {
+    if !served.has_token_vectors || !served.has("/embed_all") {
+        return;
+    }
+    let fields = json!({
+        "inputs": texts(document),
+        "truncate": optional("boolean"),
+        "truncation_direction": direction(),
+        "prompt_name": prompt(),
+        "model": model(&served.models.encoders),
+    });
+    let request = document.schema("TeiEmbedAllRequest", object(&["inputs"], &fields));
+    let vectors = json!({ "type": "array", "items": floats(document) });
+    let operation = Operation::new(API, "The vectors of the tokens of texts", (ERROR, FAILURES));
+    let operation = operation
+        .takes_such_as(&request, &json!({ "inputs": ["hello world"] }))
+        .replies(&json!({ "type": "array", "items": vectors }));
+    document.add("/embed_all", "post", with_compute_headers(operation));
+}
+
 /// The routes of executors that have a tokenizer.
 fn tokens(document: &mut Document, served: &Served<'_>) {
     if served.tokenizes && served.has("/tokenize") {
         let fields = json!({
             "inputs": texts(document),
             "add_special_tokens": optional("boolean"),
-            "prompt_name": no_prompt(),
-            "model": model(&served.models),
+            "prompt_name": prompt(),
+            "model": model(&served.models.encoders),
         });
         let request = document.schema("TeiTokenizeRequest", object(&["inputs"], &fields));
         let tokens = json!({ "type": "array", "items": { "type": "object" } });
@@ -156,7 +178,7 @@ fn tokens(document: &mut Document, served: &Served<'_>) {
         let fields = json!({
             "ids": { "anyOf": [ids, several] },
             "skip_special_tokens": optional("boolean"),
-            "model": model(&served.models),
+            "model": model(&served.models.encoders),
         });
         let request = document.schema("TeiDecodeRequest", object(&["ids"], &fields));
         let operation = Operation::new(API, "The texts of tokens", (ERROR, FAILURES));
@@ -197,10 +219,6 @@ fn info(document: &mut Document, served: &Served<'_>) {
 pub(super) fn direction() -> Value {
     let about = "The end of a long text is cut off";
     unsupported(&[json!(null), json!("Right"), json!("right")], about)
-}
-
-fn no_prompt() -> Value {
-    unsupported(&[json!(null)], "`/embed` and `/similarity` take it")
 }
 
 fn prompt() -> Value {

@@ -16,12 +16,17 @@ fn offered(schemas: &Value) -> OfferedEndpoints {
 
 fn described(options: &HttpOptions, schemas: &Value, models: &[&str], keys: KeysFor) -> Value {
     let offered = offered(schemas);
-    // A test names a reranker `r`.
-    let (rerankers, models) = models
-        .iter()
-        .map(|&it| it.to_owned())
-        .partition(|it| it == "r");
-    document(&Served::new(options, &offered, (models, rerankers), keys))
+    let names = |of_kind: &dyn Fn(&str) -> bool| {
+        let names = models.iter().filter(|&&it| of_kind(it));
+        names.map(|&it| it.to_owned()).collect()
+    };
+    // A test names a reranker `r`, and a classifier `c`.
+    let models = ModelNames {
+        encoders: names(&|it| !["r", "c"].contains(&it)),
+        rerankers: names(&|it| it == "r"),
+        classifiers: names(&|it| it == "c"),
+    };
+    document(&Served::new(options, &offered, models, keys))
 }
 
 #[test]
@@ -86,6 +91,8 @@ fn routes_of_models_are_listed_if_there_is_a_model_and_no_endpoint_has_their_nam
         assert!(post(&json!({}), &["r"], path).is_some(), "{path}");
     }
     assert_eq!(post(&json!({}), &["r"], "/embed"), None);
+    assert_eq!(post(&json!({}), &["m", "r"], "/predict"), None);
+    assert_eq!(post(&json!({}), &["c"], "/predict"), tei);
 }
 
 #[test]
@@ -112,13 +119,16 @@ fn operations_name_the_keys_that_they_need() {
 #[test]
 fn the_schema_of_a_body_has_the_fields_that_are_read() {
     let options = HttpOptions::default();
-    let document = described(&options, &json!({}), &["m", "r"], KeysFor::Nothing);
+    let offered = json!({"/token_vectors": {}});
+    let document = described(&options, &offered, &["m", "r", "c"], KeysFor::Nothing);
     let schemas = &document["components"]["schemas"];
     for (schema, fields) in [
         ("OpenAiEmbeddingsRequest", crate::http::openai::FIELDS),
         ("CohereEmbedRequest", crate::http::cohere::FIELDS),
         ("TeiEmbedRequest", crate::http::tei::EMBED_FIELDS),
         ("TeiSimilarityRequest", crate::http::tei::SIMILARITY_FIELDS),
+        ("TeiEmbedAllRequest", crate::http::tei::EMBED_ALL_FIELDS),
+        ("TeiPredictRequest", crate::http::tei::PREDICT_FIELDS),
         ("TeiRerankRequest", crate::http::tei::RERANK_FIELDS),
         ("CohereRerankRequest", crate::http::cohere::RERANK_FIELDS),
     ] {

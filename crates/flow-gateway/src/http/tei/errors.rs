@@ -39,16 +39,6 @@ fn status_and_type(kind: ErrorKind) -> (StatusCode, &'static str) {
     }
 }
 
-pub(super) fn refuse_prompt(prompt: Option<&str>) -> Result<(), ApiError> {
-    match prompt {
-        Some(_) => Err(ApiError::invalid(
-            "prompt_name",
-            "`/tokenize` does not support `prompt_name`; `/embed` and `/similarity` take it",
-        )),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

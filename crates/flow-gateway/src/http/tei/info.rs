@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use flow_core::ModelKind;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::api_error::ApiError;
 use super::super::json_request::json_reply;
@@ -63,10 +63,27 @@ fn model_type(model: &ServedModel) -> Value {
     let pooling = model.info.as_ref().map(|info| info.pooling.as_str());
     match model.kind() {
         ModelKind::Embedding | ModelKind::Other => json!({ "embedding": { "pooling": pooling } }),
-        ModelKind::Reranker => json!({
-            "reranker": { "id2label": { "0": "LABEL_0" }, "label2id": { "LABEL_0": 0 } },
-        }),
+        ModelKind::Reranker => json!({ "reranker": labels(&["LABEL_0".to_owned()]) }),
+        ModelKind::Classifier => {
+            let info = model.info.as_ref();
+            json!({ "classifier": labels(info.map_or(&[], |info| &info.labels)) })
+        }
     }
+}
+
+/// The labels by their indices, and the reverse.
+fn labels(labels: &[String]) -> Value {
+    let by_index: Map<String, Value> = labels
+        .iter()
+        .enumerate()
+        .map(|(index, label)| (index.to_string(), label.as_str().into()))
+        .collect();
+    let by_label: Map<String, Value> = labels
+        .iter()
+        .enumerate()
+        .map(|(index, label)| (label.clone(), index.into()))
+        .collect();
+    json!({ "id2label": by_index, "label2id": by_label })
 }
 
 /// The name of a precision in TEI and PyTorch.
@@ -109,5 +126,27 @@ mod tests {
         assert_eq!(described["model_dtype"], "bfloat16");
         assert_eq!(described["model_type"]["embedding"]["pooling"], "mean");
         assert_eq!(described["dimensions"], Value::Null);
+    }
+
+    #[test]
+    fn a_classifier_is_described_with_its_labels() {
+        let model = ServedModel {
+            id: "c".to_owned(),
+            executor: "classifier".to_owned(),
+            endpoint: "/classify".to_owned(),
+            info: Some(ModelInfo {
+                kind: ModelKind::Classifier,
+                labels: vec!["bad".to_owned(), "good".to_owned()],
+                ..ModelInfo::default()
+            }),
+            version: DocArrayVersion::default(),
+        };
+        let expected = json!({
+            "classifier": {
+                "id2label": {"0": "bad", "1": "good"},
+                "label2id": {"bad": 0, "good": 1},
+            },
+        });
+        assert_eq!(described(&model)["model_type"], expected);
     }
 }

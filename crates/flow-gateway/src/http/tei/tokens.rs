@@ -12,10 +12,12 @@ use super::super::api_error::{ApiError, ErrorKind};
 use super::super::json_request::{JsonRequest, json_reply};
 use super::super::model_call::{DocumentsCall, inputs_max};
 use super::super::models::{ServedModel, ServedModels};
+use super::super::prompts;
 use super::super::state::HttpState;
 use super::super::text_input::TextInput;
-use super::errors::{failed, refuse_prompt};
+use super::errors::failed;
 use crate::request_record::Part;
+use crate::snapshot::Snapshot;
 
 const TOKENIZE_FIELDS: &[&str] = &["inputs", "add_special_tokens", "prompt_name", "model"];
 const DECODE_FIELDS: &[&str] = &["ids", "skip_special_tokens", "model"];
@@ -75,15 +77,19 @@ async fn answer_tokenize(state: &HttpState, request: Request) -> Result<Response
         prompt_name,
         model,
     } = request.body;
-    refuse_prompt(prompt_name.as_deref())?;
     let missing = || ApiError::invalid("inputs", "`inputs` is missing; it has the texts");
     let texts = inputs.ok_or_else(missing)?.texts("inputs")?;
     check_count(state, "inputs", texts.len())?;
     let documents = texts.iter().map(|text| Document::from_text(text));
-    let parameters = [("add_special_tokens", add_special_tokens)];
-    let call = (TOKENIZE, model.as_deref());
-    let documents = documents.collect();
-    let reply = send(state, call, (documents, &parameters), &request.options).await?;
+    let call = TokenCall {
+        endpoint: TOKENIZE,
+        model: model.as_deref(),
+        flag: ("add_special_tokens", add_special_tokens),
+        prompt: prompt_name.as_deref(),
+    };
+    let reply = call
+        .send(state, documents.collect(), &request.options)
+        .await?;
     let tokens = reply.iter().map(|document| {
         let tokens = document.tags().remove(TOKENS);
         tokens.unwrap_or_else(|| json!([]))
@@ -112,47 +118,72 @@ async fn answer_decode(state: &HttpState, request: Request) -> Result<Response, 
         document.set_tags(&Map::from_iter([(IDS.to_owned(), json!(ids))]));
         document
     });
-    let parameters = [("skip_special_tokens", skip_special_tokens)];
-    let call = (DECODE, model.as_deref());
-    let documents = documents.collect();
-    let reply = send(state, call, (documents, &parameters), &request.options).await?;
+    let call = TokenCall {
+        endpoint: DECODE,
+        model: model.as_deref(),
+        flag: ("skip_special_tokens", skip_special_tokens),
+        prompt: None,
+    };
+    let reply = call
+        .send(state, documents.collect(), &request.options)
+        .await?;
     let texts: Vec<String> = reply.iter().map(Document::text).collect();
     json_reply(state, 0, HeaderMap::new(), texts).await
 }
 
-/// Sends documents to the executor of a model, if it offers the endpoint.
-async fn send(
-    state: &HttpState,
-    (endpoint, model): (&str, Option<&str>),
-    (documents, parameters): (DocumentArray, &[(&str, Option<bool>)]),
-    options: &CallOptions,
-) -> Result<DocumentArray, ApiError> {
-    let snapshot = state.service.snapshot();
-    let models = ServedModels::of(&snapshot).await;
-    let model = models.find_any(model)?;
-    let mut nodes = snapshot.nodes();
-    let node = nodes.find(|(plan, _)| plan.name.as_str() == model.executor);
-    if !node.is_some_and(|(_, node)| node.endpoints.names(endpoint)) {
-        return Err(not_offered(endpoint, model));
-    }
-    let parameters = parameters.iter();
-    let parameters =
-        parameters.filter_map(|(name, flag)| Some(((*name).to_owned(), (*flag)?.into())));
-    let call = DocumentsCall {
-        executor: Some(&model.executor),
-        endpoint,
-        parameters: &parameters.collect(),
-        options,
-    };
-    Ok(call
-        .send(&state.service, documents, Part::Whole)
-        .await?
-        .documents)
+/// A call of the tokenizer of a model.
+struct TokenCall<'c> {
+    endpoint: &'static str,
+    model: Option<&'c str>,
+    /// The name and the value of a parameter.
+    flag: (&'static str, Option<bool>),
+    /// The name of the prompt before the texts.
+    prompt: Option<&'c str>,
 }
 
-fn not_offered(endpoint: &str, model: &ServedModel) -> ApiError {
+impl TokenCall<'_> {
+    /// Sends documents to the executor of the model, if it offers the endpoint.
+    async fn send(
+        self,
+        state: &HttpState,
+        documents: DocumentArray,
+        options: &CallOptions,
+    ) -> Result<DocumentArray, ApiError> {
+        let snapshot = state.service.snapshot();
+        let models = ServedModels::of(&snapshot).await;
+        let model = models.find_any(self.model)?;
+        check_offered(&snapshot, self.endpoint, model)?;
+        let mut parameters = Map::new();
+        if let (name, Some(flag)) = self.flag {
+            parameters.insert(name.to_owned(), flag.into());
+        }
+        if let Some(name) = self.prompt {
+            prompts::choose(&mut parameters, model, name)?;
+        }
+        let call = DocumentsCall {
+            executor: Some(&model.executor),
+            endpoint: self.endpoint,
+            parameters: &parameters,
+            options,
+        };
+        let reply = call.send(&state.service, documents, Part::Whole).await?;
+        Ok(reply.documents)
+    }
+}
+
+/// Checks that the executor of a model offers an endpoint.
+pub(super) fn check_offered(
+    snapshot: &Snapshot,
+    endpoint: &str,
+    model: &ServedModel,
+) -> Result<(), ApiError> {
+    let mut nodes = snapshot.nodes();
+    let node = nodes.find(|(plan, _)| plan.name.as_str() == model.executor);
+    if node.is_some_and(|(_, node)| node.endpoints.names(endpoint)) {
+        return Ok(());
+    }
     let message = format!("executor `{}` does not offer `{endpoint}`", model.executor);
-    ApiError::new(ErrorKind::NoModel, message)
+    Err(ApiError::new(ErrorKind::NoModel, message))
 }
 
 fn check_count(state: &HttpState, field: &'static str, count: usize) -> Result<(), ApiError> {

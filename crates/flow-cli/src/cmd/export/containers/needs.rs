@@ -5,7 +5,9 @@ use flow_models::source::{ModelName, SourceEnvironment};
 use flow_spec::{Plan, Run, Uses};
 use indexmap::IndexMap;
 use reranker::RerankerConfig;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use text_classifier::TextClassifierConfig;
 
 use crate::shell::Shell;
 
@@ -42,7 +44,12 @@ fn needs_of(name: &str, with: &Map<String, Value>, shell: &Shell) -> Option<Need
             memory: Some(SMALL_MEMORY),
             downloads_models: false,
         }),
-        "reranker" => Some(reranker(with)),
+        "reranker" => Some(of_model(with, |with: RerankerConfig| {
+            (with.model, with.revision)
+        })),
+        "text-classifier" => Some(of_model(with, |with: TextClassifierConfig| {
+            (with.model, with.revision)
+        })),
         "sentence-encoder" => Some(encoder(with, shell)),
         // It grows with the documents that it stores, whose number is not known here.
         "vector-index" => Some(Needs::default()),
@@ -50,10 +57,16 @@ fn needs_of(name: &str, with: &Map<String, Value>, shell: &Shell) -> Option<Need
     }
 }
 
-/// The size of its model is not known here.
-fn reranker(with: &Map<String, Value>) -> Needs {
-    let with: Result<RerankerConfig, _> = serde_json::from_value(Value::Object(with.clone()));
-    let name = with.map(|with| ModelName::parse(&with.model, with.revision.as_deref()));
+/// The needs of an executor with a model, whose size is not known here. `model` is its name and revision.
+fn of_model<C: DeserializeOwned>(
+    with: &Map<String, Value>,
+    model: impl FnOnce(C) -> (String, Option<String>),
+) -> Needs {
+    let with: Result<C, _> = serde_json::from_value(Value::Object(with.clone()));
+    let name = with.map(|with| {
+        let (model, revision) = model(with);
+        ModelName::parse(&model, revision.as_deref())
+    });
     Needs {
         memory: None,
         downloads_models: matches!(name, Ok(Ok(ModelName::Hub(_)))),

@@ -1,0 +1,238 @@
+//! `POST /embed_all`: the vectors of the tokens of texts.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use flow_core::{Code, Document, DocumentArray, Failure, ModelKind, Tensor};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Map;
+
+use super::super::api_error::ApiError;
+use super::super::json_request::{JsonRequest, json_reply};
+use super::super::model_call::{ModelCall, check_texts};
+use super::super::models::{ServedModel, ServedModels};
+use super::super::prompts;
+use super::super::state::HttpState;
+use super::super::text_input::TextInput;
+use super::super::vector_format::VectorFormat;
+use super::compute_headers::{characters, compute_headers};
+use super::errors::failed;
+use super::tokens::check_offered;
+use super::truncation::{Direction, refuse_left};
+
+/// The fields of `POST /embed_all`.
+pub(crate) const EMBED_ALL_FIELDS: &[&str] = &[
+    "inputs",
+    "truncate",
+    "truncation_direction",
+    "prompt_name",
+    "model",
+];
+
+/// The endpoint of executors that give the vectors of tokens.
+pub(crate) const TOKEN_VECTORS: &str = "/token_vectors";
+
+/// Texts of one piece. Their tokens have many vectors.
+const PIECE_TEXTS: usize = 8;
+
+/// Values of all vectors of a call: 64 MiB, about three times as much as JSON.
+const VALUES_MAX: usize = 16 << 20;
+
+/// About how many bytes a value takes as JSON.
+const VALUE_LEN: usize = 12;
+
+/// The body. TEI has no `model`; here it chooses one of several.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct EmbedAllBody {
+    inputs: Option<TextInput>,
+    truncate: Option<bool>,
+    truncation_direction: Option<Direction>,
+    prompt_name: Option<String>,
+    model: Option<String>,
+}
+
+/// The vectors of the tokens of a text.
+#[derive(Debug, Clone, PartialEq)]
+struct TokenMatrix {
+    values: Vec<f32>,
+    width: usize,
+}
+
+impl Serialize for TokenMatrix {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = self.values.chunks_exact(self.width);
+        serializer.collect_seq(rows.map(|row| VectorFormat::Float.of(row)))
+    }
+}
+
+pub(super) async fn embed_all(State(state): State<HttpState>, request: Request) -> Response {
+    let reply = answer(&state, request).await;
+    reply.unwrap_or_else(|error| failed(&error))
+}
+
+async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiError> {
+    let request: JsonRequest<EmbedAllBody> =
+        JsonRequest::read(state, request, EMBED_ALL_FIELDS).await?;
+    let snapshot = state.service.snapshot();
+    let models = ServedModels::of(&snapshot).await;
+    let body = request.body;
+    let model = models.find(ModelKind::Embedding, body.model.as_deref())?;
+    check_offered(&snapshot, TOKEN_VECTORS, model)?;
+    refuse_left(body.truncation_direction)?;
+    let missing = || ApiError::invalid("inputs", "`inputs` is missing; it has the texts");
+    let texts = body.inputs.ok_or_else(missing)?.texts("inputs")?;
+    check_texts(&state.service, "inputs", texts.iter())?;
+    let mut parameters = Map::new();
+    if let Some(truncate) = body.truncate {
+        parameters.insert("truncate".to_owned(), truncate.into());
+    }
+    if let Some(name) = &body.prompt_name {
+        prompts::choose(&mut parameters, model, name)?;
+    }
+    let model = ServedModel {
+        endpoint: TOKEN_VECTORS.to_owned(),
+        ..model.clone()
+    };
+    let call = ModelCall {
+        service: &state.service,
+        models: &models,
+        model: &model,
+        parameters: &parameters,
+        options: &request.options,
+        field: "inputs",
+        count: texts.len(),
+    };
+    let pieces = (0..texts.len()).step_by(PIECE_TEXTS).map(|start| {
+        let piece = &texts[start..texts.len().min(start + PIECE_TEXTS)];
+        documents(piece, &model)
+    });
+    let mut matrices = Matrices::default();
+    let work = call
+        .run(pieces, |reply| matrices.take(&reply, &model))
+        .await?;
+    matrices.check_count(texts.len(), &model)?;
+    let headers = compute_headers(&model, characters(&texts), &work);
+    json_reply(state, matrices.values * VALUE_LEN, headers, matrices.all).await
+}
+
+fn documents(texts: &[String], model: &ServedModel) -> DocumentArray {
+    let documents = texts.iter().map(|text| {
+        let mut document = Document::of_version(model.version);
+        document.set_text(text);
+        document
+    });
+    documents.collect()
+}
+
+/// The vectors of a call so far.
+#[derive(Debug, Default)]
+struct Matrices {
+    all: Vec<TokenMatrix>,
+    values: usize,
+}
+
+impl Matrices {
+    /// Takes the vectors of a reply.
+    fn take(&mut self, reply: &DocumentArray, model: &ServedModel) -> Result<(), Failure> {
+        for document in reply.iter() {
+            let matrix = matrix(document)
+                .ok_or_else(|| failure(model, "returned a document without a matrix of floats"))?;
+            self.values += matrix.values.len();
+            if self.values > VALUES_MAX {
+                let message = format!(
+                    "the vectors of one call have more than {VALUES_MAX} values; send fewer texts"
+                );
+                return Err(Failure::new(Code::BadRequest, message));
+            }
+            self.all.push(matrix);
+        }
+        Ok(())
+    }
+
+    fn check_count(&self, sent: usize, model: &ServedModel) -> Result<(), Failure> {
+        match self.all.len() {
+            count if count == sent => Ok(()),
+            count => {
+                let what = format!("returned {count} documents for {sent}");
+                Err(failure(model, &what))
+            }
+        }
+    }
+}
+
+fn matrix(document: &Document) -> Option<TokenMatrix> {
+    let tensor = document.embedding()?;
+    let &[_, width] = tensor.shape() else {
+        return None;
+    };
+    let width = usize::try_from(width).ok().filter(|width| *width > 0)?;
+    let values = Tensor::to_f32(&tensor)?;
+    Some(TokenMatrix { values, width })
+}
+
+fn failure(model: &ServedModel, what: &str) -> Failure {
+    let message = format!("executor `{}` {what}", model.executor);
+    Failure::new(Code::ExecutorFailed, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::DocArrayVersion;
+    use serde_json::json;
+
+    use super::*;
+
+    fn model() -> ServedModel {
+        ServedModel {
+            id: "m".to_owned(),
+            executor: "encoder".to_owned(),
+            endpoint: "/encode".to_owned(),
+            info: None,
+            version: DocArrayVersion::default(),
+        }
+    }
+
+    fn document(tensor: Option<&Tensor>) -> DocumentArray {
+        let mut document = Document::from_text("a");
+        if let Some(tensor) = tensor {
+            document.set_embedding(tensor);
+        }
+        [document].into_iter().collect()
+    }
+
+    #[test]
+    fn the_tokens_of_a_text_are_the_rows_of_a_matrix() {
+        let mut matrices = Matrices::default();
+        let tensor = Tensor::matrix(&[0.5, 1.0, 1.5, 2.0, 2.5, 3.0], 2);
+        matrices.take(&document(Some(&tensor)), &model()).unwrap();
+        let json = serde_json::to_value(&matrices.all).unwrap();
+        assert_eq!(json, json!([[[0.5, 1.0], [1.5, 2.0], [2.5, 3.0]]]));
+        assert!(matrices.check_count(1, &model()).is_ok());
+        let error = matrices.check_count(2, &model()).unwrap_err();
+        assert!(error.message().contains("1 documents for 2"), "{error}");
+    }
+
+    #[test]
+    fn a_reply_without_a_matrix_is_an_error() {
+        for tensor in [
+            None,
+            Some(Tensor::vector(&[1.0])),
+            Some(Tensor::matrix(&[], 0)),
+        ] {
+            let reply = document(tensor.as_ref());
+            let error = Matrices::default().take(&reply, &model()).unwrap_err();
+            assert!(error.message().contains("without a matrix"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_values_of_a_call_are_limited() {
+        let mut matrices = Matrices {
+            values: VALUES_MAX,
+            ..Matrices::default()
+        };
+        let reply = document(Some(&Tensor::matrix(&[1.0], 1)));
+        let error = matrices.take(&reply, &model()).unwrap_err();
+        assert_eq!(error.code(), Code::BadRequest);
+    }
+}

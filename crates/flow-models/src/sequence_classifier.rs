@@ -1,0 +1,234 @@
+//! Runs a model with a classification head on texts and pairs of texts: tokens, batches, the engine, the head, and the outputs of each
+//! in its place.
+//!
+//! Texts are processed in windows: the workers tokenize a window together, then compute its batches. Before each piece of work the caller
+//! is asked whether the outputs are still wanted.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::batch_plan::{BatchLimits, plan_batches};
+use crate::encode_times::EncodeTimer;
+use crate::encoder::{EncodeError, IsCancelled, LoadEncoderError};
+use crate::engine::{self, ClassificationHead, CpuEngine, EngineInfo, LabelConfig};
+use crate::options::EncoderOptions;
+use crate::pair_tokenizer::PairTokenizer;
+use crate::parallelism::Parallelism;
+use crate::source::TOKENIZER_FILE;
+use crate::tokens::{PairTokens, TokenBatch};
+use crate::worker_pool::WorkerPool;
+
+/// Texts that a worker tokenizes before it asks again whether the outputs are wanted.
+const TOKENIZE_TEXTS: usize = 16;
+
+/// A loaded model with a classification head, on the CPU.
+#[derive(Debug)]
+pub struct SequenceClassifier {
+    tokenizer: PairTokenizer,
+    engine: CpuEngine,
+    head: ClassificationHead,
+    pool: WorkerPool,
+    limits: BatchLimits,
+    window_texts: usize,
+    max_length: usize,
+}
+
+/// How some texts or pairs are scored, where it differs from how the model was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScoreRequest {
+    /// Maximum texts or pairs of a batch. It does not change the scores.
+    pub batch_size: Option<NonZeroUsize>,
+    /// Whether a text or pair with too many tokens is truncated. Otherwise it is an error.
+    pub truncate: bool,
+}
+
+impl Default for ScoreRequest {
+    fn default() -> Self {
+        Self {
+            batch_size: None,
+            truncate: true,
+        }
+    }
+}
+
+/// What a model gives for texts or pairs.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    /// One value for each label, text after text.
+    pub(crate) values: Vec<f32>,
+    /// Number of tokens of each text or pair, after truncation.
+    pub(crate) tokens: Vec<usize>,
+}
+
+impl SequenceClassifier {
+    /// Loads the model in `folder`, and what its configuration says of its labels. Options that concern devices, prompts or vectors are
+    /// not used. `cores` is the default number of threads.
+    ///
+    /// # Errors
+    ///
+    /// If a file of the model is invalid, it has no classification head, or the options do not suit it.
+    pub(crate) fn load(
+        folder: &Path,
+        options: &EncoderOptions,
+        cores: NonZeroUsize,
+    ) -> Result<(Self, LabelConfig), LoadEncoderError> {
+        let kernels = engine::cpu_kernels(options)?;
+        let loaded = engine::load_classifier(folder, kernels, options.cache_folder.as_deref());
+        let (engine, head, labels) = loaded.map_err(|source| LoadEncoderError::Model {
+            folder: folder.to_owned(),
+            source,
+        })?;
+        let max = engine.max_tokens();
+        let max_length = options.max_length.map_or(max, NonZeroUsize::get);
+        if max_length > max {
+            let requested = max_length;
+            return Err(LoadEncoderError::MaxLength { requested, max });
+        }
+        let tokenizer = PairTokenizer::load(&folder.join(TOKENIZER_FILE), max_length)?;
+        let parallelism = Parallelism::on_cpu(options, options.threads.unwrap_or(cores), false);
+        let classifier = Self {
+            tokenizer,
+            engine,
+            head,
+            pool: WorkerPool::start(parallelism.workers)?,
+            limits: parallelism.limits,
+            window_texts: parallelism.window_texts,
+            max_length,
+        };
+        Ok((classifier, labels))
+    }
+
+    /// Maximum tokens of a text or pair. A longer text is truncated; of a longer pair, the longer text.
+    #[must_use]
+    pub fn max_length(&self) -> usize {
+        self.max_length
+    }
+
+    /// Names of the engine, its back end and its precision.
+    #[must_use]
+    pub fn info(&self) -> EngineInfo {
+        self.engine.info()
+    }
+
+    /// Number of threads that compute and tokenize.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.pool.size()
+    }
+
+    /// Maximum tokens of a batch.
+    #[must_use]
+    pub fn max_batch_tokens(&self) -> NonZeroUsize {
+        self.limits.max_tokens
+    }
+
+    /// Maximum texts or pairs of a batch.
+    #[must_use]
+    pub fn max_batch_texts(&self) -> NonZeroUsize {
+        self.limits.max_texts
+    }
+
+    pub(crate) fn tokenizer(&self) -> &PairTokenizer {
+        &self.tokenizer
+    }
+
+    /// Number of labels.
+    pub(crate) fn labels(&self) -> usize {
+        self.head.labels()
+    }
+
+    /// The outputs of texts or pairs, in their order. `tokenize` makes the tokens of one.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer fails, a text or pair is too long, or `is_cancelled` returns true between two batches.
+    pub(crate) fn run<I: Sync>(
+        &self,
+        items: &[I],
+        tokenize: impl Fn(&I) -> Result<PairTokens, EncodeError> + Sync,
+        (request, timer): (ScoreRequest, &EncodeTimer),
+        is_cancelled: IsCancelled<'_>,
+    ) -> Result<Outputs, EncodeError> {
+        let limits = BatchLimits {
+            max_texts: request.batch_size.unwrap_or(self.limits.max_texts),
+            ..self.limits
+        };
+        let mut outputs = Outputs::default();
+        outputs.values.reserve(items.len() * self.labels());
+        for window in items.chunks(self.window_texts) {
+            let ids = timer.tokenize(|| self.each(window, &tokenize, is_cancelled))?;
+            let too_long = ids.iter().position(|pair| pair.is_truncated);
+            if let Some(place) = too_long.filter(|_| !request.truncate) {
+                return Err(EncodeError::TooLong {
+                    text: outputs.tokens.len() + place,
+                    max: self.max_length,
+                });
+            }
+            outputs.tokens.extend(ids.iter().map(|pair| pair.ids.len()));
+            let values = self.run_window(&ids, limits, is_cancelled)?;
+            outputs.values.extend(values);
+        }
+        Ok(outputs)
+    }
+
+    /// What `make` makes of each item, on all workers.
+    pub(crate) fn each<I: Sync, T: Clone + Default + Send>(
+        &self,
+        items: &[I],
+        make: impl Fn(&I) -> Result<T, EncodeError> + Sync,
+        is_cancelled: IsCancelled<'_>,
+    ) -> Result<Vec<T>, EncodeError> {
+        let parts: Vec<_> = items.chunks(TOKENIZE_TEXTS).enumerate().collect();
+        let make_part = |(index, part): &(usize, &[I])| {
+            if is_cancelled() {
+                return Err(EncodeError::Cancelled);
+            }
+            let made: Result<Vec<T>, _> = part.iter().map(&make).collect();
+            Ok((*index, made?))
+        };
+        let mut all = vec![T::default(); items.len()];
+        for result in self.pool.run((&parts, &[]), self.pool.size(), make_part) {
+            let (index, part) = result?;
+            for (to, from) in all[index * TOKENIZE_TEXTS..].iter_mut().zip(part) {
+                *to = from;
+            }
+        }
+        Ok(all)
+    }
+
+    fn run_window(
+        &self,
+        texts: &[PairTokens],
+        limits: BatchLimits,
+        is_cancelled: IsCancelled<'_>,
+    ) -> Result<Vec<f32>, EncodeError> {
+        let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
+        let plan = plan_batches(&lengths, limits);
+        let compute = |batch: &Range<usize>| {
+            if is_cancelled() {
+                return Err(EncodeError::Cancelled);
+            }
+            let mut tokens = TokenBatch::default();
+            let indices = &plan.order[batch.clone()];
+            indices
+                .iter()
+                .for_each(|&text| tokens.push_pair(&texts[text]));
+            let states = self.engine.forward(&tokens);
+            Ok((batch.clone(), self.head.outputs(&tokens, &states)))
+        };
+        let labels = self.labels();
+        let mut values = vec![0.0; texts.len() * labels];
+        for result in self
+            .pool
+            .run((&plan.batches, &[]), self.pool.size(), compute)
+        {
+            let (batch, of_batch) = result?;
+            let rows = of_batch.chunks_exact(labels);
+            for (&text, row) in plan.order[batch].iter().zip(rows) {
+                values[text * labels..][..labels].copy_from_slice(row);
+            }
+        }
+        Ok(values)
+    }
+}
