@@ -153,9 +153,13 @@ fn an_executor_that_may_be_elsewhere_need_not_exist() {
 fn the_options_of_every_built_in_executor_can_be_checked() {
     let machine = Machine::new(&[]);
     let known = machine.known(machine.root.path());
-    let options = [("no".to_owned(), Value::from(1))].into_iter().collect();
     for builtin in builtin::BUILTIN {
-        assert_eq!(known.check_options(builtin.name, &Map::new()), []);
+        let mut options = Map::new();
+        if builtin.name == "text-classifier" {
+            options.insert("model".to_owned(), "a/b".into());
+        }
+        assert_eq!(known.check_options(builtin.name, &options), []);
+        options.insert("no".to_owned(), Value::from(1));
         let bad = known.check_options(builtin.name, &options);
         assert!(bad[0].is_unknown && bad.len() == 1, "{bad:?}");
     }
