@@ -99,7 +99,7 @@ impl SequenceClassifier {
         Ok((classifier, labels))
     }
 
-    /// Maximum tokens of a text or pair. A longer text is truncated; of a longer pair, the longer text.
+    /// Maximum tokens of a text or pair. A text that is too long loses its end, and in a pair the longer text does.
     #[must_use]
     pub fn max_length(&self) -> usize {
         self.max_length

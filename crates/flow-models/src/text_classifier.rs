@@ -106,7 +106,7 @@ impl TextClassifier {
     }
 
     /// The scores of the outputs for one text, by the function that the model was trained with, as the pipelines of the transformers
-    /// library choose it: the softmax, or for several labels that may hold together and for a single label the sigmoid.
+    /// library choose it: the softmax, or or the sigmoid if several labels may apply to a text, or there is only one.
     #[must_use]
     pub fn scores(&self, outputs: &[f32]) -> Vec<f32> {
         self.function.apply(outputs)

@@ -11,7 +11,7 @@ use flow_executor::{
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
 use flow_inference::{ACCESS_PATHS, ModelFiles, back_end, excerpt, sums};
-use flow_models::engine::GpuEngine;
+use flow_models::engine::{ForwardError, GpuEngine};
 use flow_models::{
     CachedEncoder, EncodeError, EncodeRequest, EncodeWork, EncoderOptions, Matryoshka, OpenDevices,
     TextEncoder, VectorCache,
@@ -192,6 +192,10 @@ impl SentenceEncoder {
     ) -> Result<Tokens, CallError> {
         let paths = parameters.first(&ACCESS_PATHS)?;
         let paths = paths.unwrap_or_else(|| self.access_paths.clone());
+        if self.encoder.encoder().gpu().is_some() {
+            // Sending it again does not help, and nothing is wrong with this executor.
+            return Err(CallError::bad_request(ForwardError::NoStates.to_string()));
+        }
         let (texts, texts_of) = self.texts(docs, &paths)?;
         let prompt = self.prompt(parameters)?;
         let cancellation = Cancellation::current();

@@ -26,14 +26,14 @@ pub struct TextClassifierConfig {
     /// The device: `cpu`, or `auto`, which is the CPU.
     pub device: DeviceSpec,
 
-    /// Number of labels whose scores a document gets, the best ones, unless a request asks for another one. Default: all.
+    /// Number of labels whose scores a document gets, the best ones, unless a request asks for another number. Default: all.
     #[serde(alias = "limit")]
     pub top_k: Option<NonZeroUsize>,
 
     /// Whether scores are as the model gives them, instead of from 0 to 1, unless a request says otherwise.
     pub raw_scores: bool,
 
-    /// Name of the tag that gets the label with the best score. Without it, no tag is set.
+    /// Name of the tag that gets the label with the best score. Default: `label`; `null` sets no tag.
     pub label_tag: Option<String>,
 
     /// Maximum tokens of a text, or of a pair of texts, including special tokens. Default: the model's limit.

@@ -14,7 +14,7 @@ use flow_models::{EncodeError, EncoderOptions, ScoreRequest, TextClassifier};
 
 use crate::config::TextClassifierConfig;
 use crate::label_scores::ScoreOptions;
-use crate::texts::InputTexts;
+use crate::texts::{InputTexts, is_input};
 
 /// The parameters that set the number of labels whose scores a document gets. If a request has both, the first one applies.
 const LIMIT: [&str; 2] = ["top_k", "limit"];
@@ -169,7 +169,7 @@ impl TextClassifierExecutor {
         };
         let mut rows = classified.values.chunks_exact(options.labels.len());
         paths.visit(docs, &mut |doc| {
-            if doc.has_text()
+            if is_input(doc)
                 && let Some(row) = rows.next()
             {
                 match raw_scores {
@@ -203,7 +203,10 @@ fn call_error(error: &EncodeError, texts: &InputTexts) -> CallError {
         EncodeError::Cancelled => CallError::cancelled(),
         // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
         EncodeError::TooLong { text, max } => {
-            let text = texts.inputs.get(*text).map_or("", |input| &input.text);
+            let input = texts.inputs.get(*text);
+            let parts = input.map(|input| [input.pair.as_deref(), Some(input.text.as_str())]);
+            let parts = parts.into_iter().flatten().flatten();
+            let text = parts.max_by_key(|part| part.len()).unwrap_or("");
             CallError::bad_request(format!(
                 "a text, or a pair of texts, has more than {max} tokens, the most that the model reads: `{}…`; \
                  shorten it, or let it be truncated",

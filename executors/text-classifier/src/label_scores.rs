@@ -28,9 +28,12 @@ impl ScoreOptions<'_> {
             doc.set_tags(&tags);
         }
         let id = doc.id();
-        for (label, score) in ranked {
-            doc.set_score(label, score, &id);
-        }
+        // The scores of an earlier classification do not stay.
+        let none = self.labels.iter().map(|label| (label.as_str(), None));
+        let best = ranked
+            .iter()
+            .map(|(label, score)| (label.as_str(), Some(*score)));
+        doc.set_scores(none.chain(best), &id);
     }
 }
 
@@ -55,6 +58,9 @@ mod tests {
         assert_eq!(scores, [Some(0.25), Some(0.5), None]);
         let tags = serde_json::Value::Object(doc.tags());
         assert_eq!(tags, json!({"page": 1, "label": "y"}));
+        options.write(&mut doc, &[0.25, 0.125, 0.5]);
+        let scores: Vec<_> = labels.iter().map(|label| doc.score(label)).collect();
+        assert_eq!(scores, [Some(0.25), None, Some(0.5)]);
 
         (options.top_k, options.label_tag) = (None, None);
         let mut doc = Document::from_text("a");

@@ -2,8 +2,10 @@
 
 use std::slice;
 
-use flow_core::{AccessPaths, BadDocument, Document};
+use flow_core::{AccessPaths, Document};
+use flow_executor::CallError;
 use flow_models::ClassifierInput;
+use serde_json::Value;
 
 /// The tag with the second text of a pair, as the pipelines of the transformers library call it.
 pub(crate) const TEXT_PAIR: &str = "text_pair";
@@ -23,14 +25,16 @@ impl InputTexts {
     ///
     /// # Errors
     ///
-    /// If chunks or matches cannot be read.
-    pub(crate) fn read(docs: &mut [Document], paths: &AccessPaths) -> Result<Self, BadDocument> {
+    /// If chunks or matches cannot be read, or the second text of a pair is none.
+    pub(crate) fn read(docs: &mut [Document], paths: &AccessPaths) -> Result<Self, CallError> {
         let mut texts = Self::default();
         for doc in docs {
             let before = texts.inputs.len();
-            paths.visit(slice::from_mut(doc), &mut |doc| match doc.has_text() {
-                true => texts.inputs.push(input(doc)),
-                false => texts.without_text += 1,
+            paths.try_visit(slice::from_mut(doc), &mut |doc| {
+                let input = input(doc)?;
+                texts.without_text += usize::from(input.is_none());
+                texts.inputs.extend(input);
+                Ok::<(), CallError>(())
             })?;
             texts.texts_of.push(texts.inputs.len() - before);
         }
@@ -38,13 +42,25 @@ impl InputTexts {
     }
 }
 
-fn input(doc: &Document) -> ClassifierInput {
-    let tags = doc.tags();
-    let pair = tags.get(TEXT_PAIR).and_then(|pair| pair.as_str());
-    ClassifierInput {
+/// The text of a document, or its pair. `None` if it has neither.
+fn input(doc: &Document) -> Result<Option<ClassifierInput>, CallError> {
+    let pair = match doc.tags().remove(TEXT_PAIR) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(pair)) => Some(pair),
+        Some(_) => {
+            let message = format!("the tag `{TEXT_PAIR}` must be a text");
+            return Err(CallError::bad_request(message));
+        }
+    };
+    Ok(is_input(doc).then(|| ClassifierInput {
         text: doc.text(),
-        pair: pair.map(str::to_owned),
-    }
+        pair,
+    }))
+}
+
+/// Whether a document is classified: it has a text, or a pair of which the first text is empty.
+pub(crate) fn is_input(doc: &Document) -> bool {
+    doc.has_text() || doc.tags().get(TEXT_PAIR).is_some_and(Value::is_string)
 }
 
 #[cfg(test)]
@@ -69,5 +85,19 @@ mod tests {
         assert_eq!(inputs, [("a", Some("b")), ("c", None), ("a", Some("b"))]);
         assert_eq!(texts.texts_of, [1, 2]);
         assert_eq!(texts.without_text, 1);
+    }
+
+    #[test]
+    fn the_second_text_of_a_pair_must_be_a_text() {
+        let read = |pair: Value| {
+            let mut doc = Document::from_text("");
+            doc.set_tags(&Map::from_iter([("text_pair".to_owned(), pair)]));
+            let texts = InputTexts::read(&mut [doc], &AccessPaths::default());
+            texts.map(|texts| texts.inputs.len())
+        };
+        assert_eq!(read(json!("b")).unwrap(), 1);
+        assert_eq!(read(Value::Null).unwrap(), 0);
+        let error = read(json!(5)).unwrap_err().to_string();
+        assert_eq!(error, "the tag `text_pair` must be a text");
     }
 }

@@ -95,7 +95,7 @@ impl Default for AccessPaths {
 
 impl AccessPaths {
     /// Calls `visit` with each selected document: with those of the first document, path by path, then with those of the second, and so
-    /// on. So many documents are visited in the same order as one after another.
+    /// on. The order is the same as when each document is visited alone.
     ///
     /// # Errors
     ///

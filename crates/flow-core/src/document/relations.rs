@@ -3,6 +3,8 @@
 //! The first version has fields for these. In the second version they are fields like any other, with the same names,
 //! for document classes that declare them.
 
+use std::collections::BTreeMap;
+
 use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
@@ -83,6 +85,22 @@ impl Document {
         score.as_f64().map(narrow)
     }
 
+    /// All scores, by their names.
+    #[must_use]
+    pub fn scores(&self) -> BTreeMap<String, f32> {
+        let Some(Value::Object(scores)) = self.json_field("scores") else {
+            return BTreeMap::new();
+        };
+        let number = |score: &Value| match self.version() {
+            DocArrayVersion::V1 => score.get("value").map_or(Some(0.0), Value::as_f64),
+            DocArrayVersion::V2 => score.as_f64(),
+        };
+        let scores = scores.into_iter();
+        scores
+            .filter_map(|(name, score)| Some((name, narrow(number(&score)?))))
+            .collect()
+    }
+
     /// Whether all scores and evaluations that the document has are finite numbers.
     #[must_use]
     pub fn has_finite_scores(&self) -> bool {
@@ -100,15 +118,30 @@ impl Document {
 
     /// Adds a score. Those that are not finite numbers are lost. `query` is the id of the document that this one was compared with.
     pub fn set_score(&mut self, name: &str, value: f32, query: &str) {
+        self.set_scores([(name, Some(value))], query);
+    }
+
+    /// Sets several scores, each as [`set_score`](Self::set_score) does, and removes those that are `None`.
+    pub fn set_scores<'n>(
+        &mut self,
+        changes: impl IntoIterator<Item = (&'n str, Option<f32>)>,
+        query: &str,
+    ) {
         let mut scores = match self.json_field("scores") {
             Some(Value::Object(scores)) => scores,
             _ => Map::new(),
         };
-        let score = match self.version() {
-            DocArrayVersion::V1 => json!({ "value": value, "op_name": name, "ref_id": query }),
-            DocArrayVersion::V2 => json!(value),
-        };
-        scores.insert(name.to_owned(), score);
+        for (name, value) in changes {
+            let Some(value) = value else {
+                scores.remove(name);
+                continue;
+            };
+            let score = match self.version() {
+                DocArrayVersion::V1 => json!({ "value": value, "op_name": name, "ref_id": query }),
+                DocArrayVersion::V2 => json!(value),
+            };
+            scores.insert(name.to_owned(), score);
+        }
         // JSON has no such numbers.
         scores.retain(|_, score| match self.version() {
             DocArrayVersion::V1 => !matches!(score.get("value"), Some(Value::Null)),

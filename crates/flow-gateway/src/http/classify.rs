@@ -1,5 +1,7 @@
 //! Classifies texts, for every API that asks for it.
 
+use std::collections::BTreeMap;
+
 use flow_core::{CallOptions, Code, DocArrayVersion, Document, DocumentArray, Failure, ModelKind};
 use serde_json::{Map, Value};
 
@@ -14,7 +16,7 @@ const TRUNCATE: &str = "truncate";
 const TOP_K: &str = "top_k";
 const ACCESS_PATHS: &str = "access_paths";
 
-/// Scores of one call: 64 MiB, and several times as much as JSON.
+/// Maximum scores of one call: 64 MiB in memory, and several times that as JSON.
 const SCORES_MAX: usize = 4 << 20;
 
 /// The tag with the second text of a pair.
@@ -82,7 +84,7 @@ pub(crate) async fn classify(
     options: &CallOptions,
 ) -> Result<Classified, ApiError> {
     let inputs = request.inputs.as_slice();
-    check_texts(service, request.field, inputs.iter().map(shortest))?;
+    check_texts(service, request.field, inputs.iter().map(longest))?;
     let labels = labels(model)?;
     check_scores(request, labels.len())?;
     let call = ModelCall {
@@ -129,10 +131,10 @@ fn check_scores(request: &ClassifyRequest, labels: usize) -> Result<(), ApiError
     }
 }
 
-/// The shorter text of a pair, or the text.
-fn shortest(input: &ClassifyInput) -> &str {
+/// The longer text of a pair, or the text. Of a pair, one may be empty.
+fn longest(input: &ClassifyInput) -> &str {
     let pair = input.pair.as_deref();
-    pair.filter(|pair| pair.len() < input.text.len())
+    pair.filter(|pair| pair.len() > input.text.len())
         .unwrap_or(&input.text)
 }
 
@@ -187,9 +189,9 @@ fn scored(
         let what = format!("returned {} documents for {sent}", reply.len());
         return Err(failed(executor, &what));
     }
-    let score = |document: &Document, label: usize| {
+    let score = |scores: &BTreeMap<String, f32>, label: usize| {
         let name = &labels[label];
-        let score = document.score(name).filter(|score| score.is_finite());
+        let score = scores.get(name).copied().filter(|score| score.is_finite());
         let score = score.ok_or_else(|| {
             let what = format!("returned a text without a finite score `{name}`");
             failed(executor, &what)
@@ -197,7 +199,8 @@ fn scored(
         Ok(LabelScore { label, score })
     };
     let scores = |document: &Document| {
-        let scores = (0..labels.len()).map(|label| score(document, label));
+        let own = document.scores();
+        let scores = (0..labels.len()).map(|label| score(&own, label));
         let mut scores = scores.collect::<Result<Vec<_>, Failure>>()?;
         // The sort is stable: labels with the same score keep their order.
         scores.sort_by(|a, b| b.score.total_cmp(&a.score));

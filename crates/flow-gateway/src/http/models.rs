@@ -144,7 +144,8 @@ impl ServedModels {
         found.map(|_| ()).ok_or_else(|| self.none(kind, None))
     }
 
-    /// What the models make if a request does not say what it wants: vectors, if one does.
+    /// The kind of model for a request that names none: one that makes vectors, if there is one. `None` as long as one may still be
+    /// reported.
     pub(crate) fn first_kind(&self) -> Option<ModelKind> {
         let kinds = [
             ModelKind::Embedding,
@@ -152,10 +153,12 @@ impl ServedModels {
             ModelKind::Classifier,
         ];
         let is_there = |kind: &ModelKind| self.of_kind(*kind).next().is_some();
-        kinds.into_iter().find(is_there)
+        let found = kinds.into_iter().find(is_there);
+        found.filter(|kind| *kind == ModelKind::Embedding || !self.incomplete)
     }
 
-    /// The model of any kind that a request means. Without a name it is the only one that makes vectors, or else the only one.
+    /// The model of any kind that a request means. Without a name it is the only one that makes vectors, or else the only reranker, or else the only
+    /// classifier.
     pub(crate) fn find_any(&self, name: Option<&str>) -> Result<&ServedModel, ApiError> {
         match name.filter(|name| !name.is_empty()) {
             Some(name) => {

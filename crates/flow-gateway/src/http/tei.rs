@@ -50,7 +50,8 @@ pub(super) use rerank::RERANK_FIELDS;
 
 pub(super) const SIMILARITY_FIELDS: &[&str] = &["inputs", "parameters", "model"];
 
-/// The routes. `POST /` is that of Hugging Face's clients, which know only the address: it does what the models of the flow can.
+/// The routes. `POST /` is that of Hugging Face's clients, which know only the address: it embeds, reranks or
+/// classifies, depending on the models of the flow.
 pub(crate) fn routes() -> Router<HttpState> {
     Router::new()
         .route("/", post(root))

@@ -75,9 +75,7 @@ pub enum EncodeError {
     #[error(transparent)]
     Forward(#[from] ForwardError),
     /// A pair has too many tokens, and the request forbids truncation.
-    #[error(
-        "a text, with its query or pair, has more than {max} tokens, the most that the model reads"
-    )]
+    #[error("a text or a pair of texts has more than {max} tokens, the most that the model reads")]
     TooLong {
         /// The place of the text or pair in the call.
         text: usize,

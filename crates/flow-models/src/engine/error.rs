@@ -66,6 +66,9 @@ pub enum ModelError {
         "the model gives each pair of texts {0} scores instead of one: it is a classifier, not a reranker"
     )]
     NotOneLabel(usize),
+    /// The names of labels are no map.
+    #[error("`id2label` in `config.json` must be a map from the index of each label to its name")]
+    LabelNames,
     /// The configuration names a label that the head does not have.
     #[error("`id2label` in `config.json` names a label `{id}`, but the model has {count} label{}, from 0", if *.count == 1 { "" } else { "s" })]
     UnknownLabel {
@@ -100,8 +103,8 @@ pub enum ForwardError {
     /// A GPU failed.
     #[error("the model failed on the GPU")]
     Gpu(#[from] GpuError),
-    /// A GPU pools by itself.
-    #[error("GPUs give no vectors of tokens; set `device: cpu`")]
+    /// The GPU engine returns pooled vectors only.
+    #[error("vectors of tokens are computed on the CPU only; set `device: cpu`")]
     NoStates,
 }
 

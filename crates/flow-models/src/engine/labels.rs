@@ -1,17 +1,20 @@
 //! What a model's configuration says of its labels.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::error::ModelError;
 
 /// The fields of `config.json` that concern labels.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct LabelConfig {
-    /// The name of each label, by its index in decimal digits.
-    id2label: Option<BTreeMap<String, String>>,
-    problem_type: Option<String>,
+    /// The name of each label, by its index in decimal digits. It is read only if the names are asked for.
+    #[serde(default)]
+    id2label: Value,
+    #[serde(default)]
+    problem_type: Value,
 }
 
 /// The function that turns outputs into scores.
@@ -19,9 +22,9 @@ pub(crate) struct LabelConfig {
 pub(crate) enum ScoreFunction {
     /// Scores are the outputs.
     None,
-    /// Each score is from 0 to 1: labels may hold together.
+    /// Each score is from 0 to 1: several labels may apply to a text.
     Sigmoid,
-    /// Scores are from 0 to 1, and their sum is 1: one label holds.
+    /// Scores are from 0 to 1, and their sum is 1: exactly one label applies.
     Softmax,
 }
 
@@ -30,10 +33,14 @@ impl LabelConfig {
     ///
     /// # Errors
     ///
-    /// If a name belongs to no label, or to two.
+    /// If the names are no map, or a name belongs to no label, or to two.
     pub(crate) fn labels(&self, count: usize) -> Result<Vec<String>, ModelError> {
-        let none = BTreeMap::new();
-        let names = self.id2label.as_ref().unwrap_or(&none);
+        let none = Map::new();
+        let names = match &self.id2label {
+            Value::Null => &none,
+            Value::Object(names) => names,
+            _ => return Err(ModelError::LabelNames),
+        };
         let is_index = |id: &String| id.parse().is_ok_and(|index: usize| index < count);
         if let Some(id) = names.keys().find(|id| !is_index(id)) {
             let id = id.clone();
@@ -41,8 +48,11 @@ impl LabelConfig {
         }
         let mut seen = BTreeSet::new();
         let name = |index: usize| {
-            let name = names.get(&index.to_string()).cloned();
-            let name = name.unwrap_or_else(|| format!("LABEL_{index}"));
+            let name = match names.get(&index.to_string()) {
+                None | Some(Value::Null) => format!("LABEL_{index}"),
+                Some(Value::String(name)) => name.clone(),
+                Some(other) => other.to_string(),
+            };
             match seen.insert(name.clone()) {
                 true => Ok(name),
                 false => Err(ModelError::RepeatedLabel(name)),
@@ -53,7 +63,7 @@ impl LabelConfig {
 
     /// The function that turns the outputs for a text into scores, as the pipelines of the transformers library choose it.
     pub(crate) fn function(&self, count: usize) -> ScoreFunction {
-        match self.problem_type.as_deref() {
+        match self.problem_type.as_str() {
             Some("regression") => ScoreFunction::None,
             Some("multi_label_classification") => ScoreFunction::Sigmoid,
             _ if count == 1 => ScoreFunction::Sigmoid,
@@ -82,7 +92,7 @@ impl ScoreFunction {
 #[cfg(test)]
 mod tests {
     use flow_core::Chain;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -102,6 +112,10 @@ mod tests {
         assert_eq!(labels(json!({}), 1).unwrap(), ["LABEL_0"]);
         let error = labels(named, 1).unwrap_err();
         assert!(error.contains("`1`, but the model has 1 label"), "{error}");
+        let odd = json!({"id2label": {"0": 0, "1": null}});
+        assert_eq!(labels(odd, 2).unwrap(), ["0", "LABEL_1"]);
+        let list = json!({"id2label": ["bad"]});
+        assert!(labels(list, 1).unwrap_err().contains("must be a map"));
         let twice = json!({"id2label": {"1": "bad", "0": "bad"}});
         assert!(labels(twice, 2).unwrap_err().contains("`bad`"));
     }
@@ -121,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_finite_whatever_the_outputs_are() {
+    fn large_outputs_have_finite_scores() {
         let outputs = [1000.0, -1000.0, 1000.0];
         assert_eq!(ScoreFunction::Softmax.apply(&outputs), [0.5, 0.0, 0.5]);
         assert_eq!(ScoreFunction::Sigmoid.apply(&outputs), [1.0, 0.0, 1.0]);

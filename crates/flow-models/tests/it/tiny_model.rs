@@ -37,7 +37,7 @@ impl TinyModel {
         model
     }
 
-    /// A cross-encoder of the family with this `model_type` and so many labels.
+    /// A model with a classification head, of the family with this `model_type` and with so many labels.
     pub(crate) fn classifier(model_type: &'static str, labels: usize) -> Self {
         let model = Self::of(model_type);
         let values = classifier_values(model_type, labels);
@@ -219,7 +219,7 @@ fn tensors(model_type: &str) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// The names of the linear layers of a cross-encoder's head.
+/// The names of the linear layers of a classification head.
 pub(crate) fn head_names(model_type: &str) -> [&'static str; 2] {
     match model_type {
         "bert" => ["bert.pooler.dense", "classifier"],
@@ -236,7 +236,7 @@ pub(crate) fn prefix(model_type: &str) -> &str {
     }
 }
 
-/// The name, shape and values of each tensor of a cross-encoder.
+/// The name, shape and values of each tensor of a model with a classification head.
 pub(crate) fn classifier_values(model_type: &str, labels: usize) -> Vec<TensorValues> {
     let prefixed = |(name, shape)| (format!("{}.{name}", prefix(model_type)), shape);
     let mut all: Vec<_> = tensors(model_type).into_iter().map(prefixed).collect();

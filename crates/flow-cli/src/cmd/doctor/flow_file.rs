@@ -6,10 +6,12 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use flow_core::Chain;
-use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment, SourceError};
+use flow_models::source::{self, SourceEnvironment, SourceError};
 use flow_spec::{Env, LocalRun, Plan, PythonSource, Run, Uses};
 use reranker::RerankerConfig;
+use sentence_encoder::SentenceEncoderConfig;
 use serde_json::Value;
+use text_classifier::TextClassifierConfig;
 
 use super::certificate::{days_left, expiry};
 use super::finding::Finding;
@@ -24,13 +26,26 @@ use crate::shell::Shell;
 /// A certificate is renewed this long before it expires.
 const RENEW_DAYS: i64 = 14;
 
-/// The default model of a built-in executor that loads one.
-fn default_model(executor: &Uses) -> Option<String> {
-    match executor {
-        Uses::Named(name) if name == "sentence-encoder" => Some(DEFAULT_MODEL.to_owned()),
-        Uses::Named(name) if name == "reranker" => Some(RerankerConfig::default().model),
-        // It has no default.
-        Uses::Named(name) if name == "text-classifier" => Some(String::new()),
+/// The name and the revision of the model of a built-in executor that loads one. Invalid options are reported where the flow file is
+/// checked.
+fn model_and_revision(run: &LocalRun) -> Option<(String, Option<String>)> {
+    let Uses::Named(executor) = &run.uses else {
+        return None;
+    };
+    let with = Value::Object(run.with.reveal().clone());
+    match executor.as_str() {
+        "sentence-encoder" => {
+            let with: SentenceEncoderConfig = serde_json::from_value(with).ok()?;
+            Some((with.model, with.revision))
+        }
+        "reranker" => {
+            let with: RerankerConfig = serde_json::from_value(with).ok()?;
+            Some((with.model, with.revision))
+        }
+        "text-classifier" => {
+            let with: TextClassifierConfig = serde_json::from_value(with).ok()?;
+            Some((with.model, with.revision))
+        }
         _ => None,
     }
 }
@@ -246,24 +261,24 @@ fn variables<'v>(env: &'v Env, shell: &'v Shell) -> impl Fn(&str) -> Option<Stri
 
 /// The model of a built-in executor that loads one.
 fn of_model(name: &str, run: &LocalRun, shell: &Shell) -> Option<Finding> {
-    let default = default_model(&run.uses)?;
-    let text = |key: &str| run.with.reveal().get(key).and_then(Value::as_str);
-    let model = text("model").unwrap_or(&default);
+    let (model, revision) = model_and_revision(run)?;
     let environment = SourceEnvironment::from_variables(variables(&run.env, shell));
     let subject = format!("model of `{name}`");
-    Some(match source::find(model, text("revision"), &environment) {
-        Ok(folder) => Finding::ok(subject, format!("`{model}` in `{}`", folder.display())),
-        Err(SourceError::NotFound { .. }) if !environment.offline => Finding::warning(
-            subject,
-            format!("`{model}` is not on this machine, and is fetched at the first start"),
-            format!("`flow model pull {model}` fetches it now"),
-        ),
-        Err(error) => Finding::problem(
-            subject,
-            Chain(&error).to_string().replace('\n', ";"),
-            "correct `model`, copy the model here, or unset HF_HUB_OFFLINE",
-        ),
-    })
+    Some(
+        match source::find(&model, revision.as_deref(), &environment) {
+            Ok(folder) => Finding::ok(subject, format!("`{model}` in `{}`", folder.display())),
+            Err(SourceError::NotFound { .. }) if !environment.offline => Finding::warning(
+                subject,
+                format!("`{model}` is not on this machine, and is fetched at the first start"),
+                format!("`flow model pull {model}` fetches it now"),
+            ),
+            Err(error) => Finding::problem(
+                subject,
+                Chain(&error).to_string().replace('\n', ";"),
+                "correct `model`, copy the model here, or unset HF_HUB_OFFLINE",
+            ),
+        },
+    )
 }
 
 #[cfg(test)]

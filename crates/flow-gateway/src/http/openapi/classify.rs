@@ -19,8 +19,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
         "anyOf": [text, texts, several],
         "description": "A text, a pair of texts, or a list of lists with a text or a pair each",
     });
-    let top_k =
-        json!({ "type": ["integer", "null"], "minimum": 1, "description": "Labels of the reply" });
+    let top_k = json!({ "type": ["integer", "null"], "minimum": 1, "description": "Maximum number of labels in the reply" });
     let parameters = json!({
         "type": ["object", "null"],
         "properties": { "top_k": top_k, "function_to_apply": { "enum": [null, "none"] } },

@@ -34,7 +34,7 @@ pub(crate) const TOKEN_VECTORS: &str = "/token_vectors";
 /// Texts of one piece. Their tokens have many vectors.
 const PIECE_TEXTS: usize = 8;
 
-/// Values of all vectors of a call: 64 MiB, about three times as much as JSON.
+/// Maximum values of all vectors of a call: 64 MiB in memory, and about three times that as JSON.
 const VALUES_MAX: usize = 16 << 20;
 
 /// About how many bytes a value takes as JSON.
@@ -82,7 +82,8 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let missing = || ApiError::invalid("inputs", "`inputs` is missing; it has the texts");
     let texts = body.inputs.ok_or_else(missing)?.texts("inputs")?;
     check_texts(&state.service, "inputs", texts.iter())?;
-    let mut parameters = Map::new();
+    // It overrides the option of the flow file.
+    let mut parameters = Map::from_iter([("access_paths".to_owned(), "@r".into())]);
     if let Some(truncate) = body.truncate {
         parameters.insert("truncate".to_owned(), truncate.into());
     }
@@ -108,9 +109,11 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     });
     let mut matrices = Matrices::default();
     let work = call
-        .run(pieces, |reply| matrices.take(&reply, &model))
+        .run(pieces, |reply| {
+            let sent = PIECE_TEXTS.min(texts.len() - matrices.all.len());
+            matrices.take(&reply, sent, &model)
+        })
         .await?;
-    matrices.check_count(texts.len(), &model)?;
     let headers = compute_headers(&model, characters(&texts), &work);
     json_reply(state, matrices.values * VALUE_LEN, headers, matrices.all).await
 }
@@ -132,8 +135,17 @@ struct Matrices {
 }
 
 impl Matrices {
-    /// Takes the vectors of a reply.
-    fn take(&mut self, reply: &DocumentArray, model: &ServedModel) -> Result<(), Failure> {
+    /// Takes the vectors of a reply to so many documents.
+    fn take(
+        &mut self,
+        reply: &DocumentArray,
+        sent: usize,
+        model: &ServedModel,
+    ) -> Result<(), Failure> {
+        if reply.len() != sent {
+            let what = format!("returned {} documents for {sent}", reply.len());
+            return Err(failure(model, &what));
+        }
         for document in reply.iter() {
             let matrix = matrix(document)
                 .ok_or_else(|| failure(model, "returned a document without a matrix of floats"))?;
@@ -147,16 +159,6 @@ impl Matrices {
             self.all.push(matrix);
         }
         Ok(())
-    }
-
-    fn check_count(&self, sent: usize, model: &ServedModel) -> Result<(), Failure> {
-        match self.all.len() {
-            count if count == sent => Ok(()),
-            count => {
-                let what = format!("returned {count} documents for {sent}");
-                Err(failure(model, &what))
-            }
-        }
     }
 }
 
@@ -204,11 +206,13 @@ mod tests {
     fn the_tokens_of_a_text_are_the_rows_of_a_matrix() {
         let mut matrices = Matrices::default();
         let tensor = Tensor::matrix(&[0.5, 1.0, 1.5, 2.0, 2.5, 3.0], 2);
-        matrices.take(&document(Some(&tensor)), &model()).unwrap();
+        matrices
+            .take(&document(Some(&tensor)), 1, &model())
+            .unwrap();
         let json = serde_json::to_value(&matrices.all).unwrap();
         assert_eq!(json, json!([[[0.5, 1.0], [1.5, 2.0], [2.5, 3.0]]]));
-        assert!(matrices.check_count(1, &model()).is_ok());
-        let error = matrices.check_count(2, &model()).unwrap_err();
+        let error = matrices.take(&document(Some(&tensor)), 2, &model());
+        let error = error.unwrap_err();
         assert!(error.message().contains("1 documents for 2"), "{error}");
     }
 
@@ -220,7 +224,7 @@ mod tests {
             Some(Tensor::matrix(&[], 0)),
         ] {
             let reply = document(tensor.as_ref());
-            let error = Matrices::default().take(&reply, &model()).unwrap_err();
+            let error = Matrices::default().take(&reply, 1, &model()).unwrap_err();
             assert!(error.message().contains("without a matrix"), "{error}");
         }
     }
@@ -232,7 +236,7 @@ mod tests {
             ..Matrices::default()
         };
         let reply = document(Some(&Tensor::matrix(&[1.0], 1)));
-        let error = matrices.take(&reply, &model()).unwrap_err();
+        let error = matrices.take(&reply, 1, &model()).unwrap_err();
         assert_eq!(error.code(), Code::BadRequest);
     }
 }

@@ -115,10 +115,11 @@ impl PredictBody {
             PredictInputs::Several(inputs) => inputs,
         };
         let function = self.parameters.and_then(|it| it.function_to_apply);
+        let is_raw = is_raw(function.as_deref())?;
         Ok(ClassifyRequest {
             inputs,
             field: "inputs",
-            raw_scores: self.raw_scores.unwrap_or(false) || is_raw(function.as_deref())?,
+            raw_scores: self.raw_scores.unwrap_or(false) || is_raw,
             truncate: self.truncate,
         })
     }
@@ -296,6 +297,9 @@ mod tests {
         assert_eq!(raw(json!({"inputs": "a", "parameters": {}})), Ok(false));
         assert_eq!(raw(json!({"inputs": "a", "raw_scores": true})), Ok(true));
         assert_eq!(raw(function("none")), Ok(true));
+        let mut raw_too = function("softmax");
+        raw_too["raw_scores"] = json!(true);
+        assert!(raw(raw_too).is_err());
         let error = raw(function("softmax")).unwrap_err();
         assert_eq!(error.field, Some("parameters.function_to_apply"));
     }

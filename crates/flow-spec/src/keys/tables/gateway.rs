@@ -147,7 +147,7 @@ options! {
             .jina(OWN);
         tokens_max: NonZeroUsize = row(
             forms::SIZE,
-            "Tokens of all texts of one call of the HTTP APIs for vectors and for reranking, if the executor counts them.",
+            "Tokens of all texts of one call of the HTTP APIs for vectors, reranking and classification, if the executor counts them.",
         )
             .default("no limit")
             .example("100000")
