@@ -28,7 +28,7 @@ fn without_examples(schema: &Value) -> Value {
 async fn described(flow: &TestFlow) -> Map<String, Value> {
     let client = client(flow).await;
     let offered = client.endpoints(Deadline::NEVER).await.unwrap();
-    from_struct(offered.schemas.unwrap())
+    from_struct(&offered.schemas.unwrap())
 }
 
 #[tokio::test]

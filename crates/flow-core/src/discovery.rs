@@ -63,7 +63,7 @@ pub const MODEL: &str = "model";
 pub fn models(said: &EndpointsProto) -> Models {
     let of_endpoint = |endpoint: &String| {
         let model = map(description(said, endpoint)?, MODEL)?;
-        let model = Value::Object(from_struct(model.clone()));
+        let model = Value::Object(from_struct(model));
         let model: ModelInfo = serde_json::from_value(model).ok()?;
         Some((endpoint.clone(), model))
     };

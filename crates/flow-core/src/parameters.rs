@@ -81,7 +81,7 @@ pub fn to_json(parameters: Option<&Bytes>) -> Result<Map<String, Value>, BadDocu
     let decoded = parameters.map(|bytes| Struct::decode(bytes.clone()));
     let decoded = decoded.transpose();
     let decoded = decoded.map_err(|error| undecodable("the reply's `parameters`", error))?;
-    Ok(decoded.map(from_struct).unwrap_or_default())
+    Ok(from_struct(&decoded.unwrap_or_default()))
 }
 
 /// Encodes parameters.
@@ -175,7 +175,7 @@ mod tests {
     #[track_caller]
     fn check(sent: &Value, seen_by_enc: &Value) {
         let seen = specialised(to_struct(sent.as_object().unwrap()), "enc");
-        assert_eq!(&Value::Object(from_struct(seen.clone())), seen_by_enc);
+        assert_eq!(&Value::Object(from_struct(&seen)), seen_by_enc);
         assert_eq!(specialised(seen.clone(), "enc"), seen, "applied twice");
     }
 

@@ -8,6 +8,7 @@ mod v2;
 pub(super) mod values;
 
 use bytes::{Bytes, BytesMut};
+use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use self::values::{bad, kind_of};
@@ -23,8 +24,8 @@ impl Document {
     /// If the document's bytes are not a document.
     pub fn to_json(&self) -> Result<Value, BadDocument> {
         match self.version {
-            DocArrayVersion::V1 => v1::from_document(self),
-            DocArrayVersion::V2 => v2::from_document(self),
+            DocArrayVersion::V1 => v1::to_value(self),
+            DocArrayVersion::V2 => v2::to_value(self),
         }
     }
 
@@ -67,6 +68,16 @@ impl Document {
         match version {
             DocArrayVersion::V1 => v1::to_document(fields),
             DocArrayVersion::V2 => v2::to_document(fields),
+        }
+    }
+}
+
+/// Writes the document in the form of [`to_json`](Document::to_json), without the values in between.
+impl Serialize for Document {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.version {
+            DocArrayVersion::V1 => v1::write(self, serializer),
+            DocArrayVersion::V2 => v2::write(self, serializer),
         }
     }
 }

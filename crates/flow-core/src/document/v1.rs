@@ -103,13 +103,17 @@ pub(super) fn set_tags(tags: &Map<String, Value>) -> Bytes {
 }
 
 pub(super) fn tags(content: &Bytes) -> Map<String, Value> {
-    prost_types::Struct::decode(content.clone())
-        .map(values::from_struct)
-        .unwrap_or_default()
+    let tags = prost_types::Struct::decode(content.clone());
+    values::from_struct(&tags.unwrap_or_default())
 }
 
 pub(super) fn tensor(content: &Bytes) -> Option<Tensor> {
-    match NdArrayProto::decode(content.clone()).ok()?.content? {
+    dense(NdArrayProto::decode(content.clone()).ok()?.content?)
+}
+
+/// An array, unless it is sparse.
+pub(super) fn dense(content: Content) -> Option<Tensor> {
+    match content {
         Content::Dense(dense) => Some(Tensor::from_parts(
             dense.shape,
             dense.dtype.as_str().into(),

@@ -39,7 +39,7 @@ impl Parameters {
             Some(all) => {
                 let mut seen = specialised(decode(all)?, executor);
                 seen.fields.remove(RESULTS);
-                Ok(Self(from_struct(seen)))
+                Ok(Self(from_struct(&seen)))
             }
         }
     }

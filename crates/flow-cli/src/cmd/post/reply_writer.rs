@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use anyhow::Context;
 use flow_client::Reply;
 use flow_core::parameters::RESULTS;
-use flow_core::{Code, Failure};
+use flow_core::{Code, DocumentArray, Failure};
 use serde_json::{Map, Value, json};
 
 use super::new_file::NewFile;
@@ -18,10 +18,12 @@ use crate::output;
 /// Maximum columns of a line if stdout is not a terminal.
 const COLUMNS_MAX: usize = 200;
 
-/// The reply to a request that did not fail, as JSON.
+/// The reply to a request that did not fail.
 #[derive(Debug)]
 pub(super) struct Answer<'r> {
-    documents: Vec<Value>,
+    documents: &'r DocumentArray,
+    /// A line of JSON for each document, and one for the results if there are any.
+    lines: Vec<u8>,
     /// What executors returned besides documents, by their names.
     pub(super) results: &'r Map<String, Value>,
 }
@@ -29,16 +31,26 @@ pub(super) struct Answer<'r> {
 impl<'r> Answer<'r> {
     /// Fails if a document has no form in JSON.
     pub(super) fn of(reply: &'r Reply) -> Result<Self, Failure> {
-        let documents = reply.documents.iter();
-        let documents = documents.map(|it| {
-            let json = it.to_json();
-            json.map_err(|error| Failure::from_error(Code::Internal, &error))
-        });
+        let lines = lines(&reply.documents, &reply.results);
         Ok(Self {
-            documents: documents.collect::<Result<_, _>>()?,
+            documents: &reply.documents,
+            lines: lines.map_err(|error| Failure::from_error(Code::Internal, &error))?,
             results: &reply.results,
         })
     }
+}
+
+fn lines(documents: &DocumentArray, results: &Map<String, Value>) -> serde_json::Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    for document in documents.iter() {
+        serde_json::to_writer(&mut lines, document)?;
+        lines.push(b'\n');
+    }
+    if !results.is_empty() {
+        serde_json::to_writer(&mut lines, &json!({ RESULTS: results }))?;
+        lines.push(b'\n');
+    }
+    Ok(lines)
 }
 
 /// An open output.
@@ -94,12 +106,10 @@ impl ReplyWriter {
                 output::bytes(format!("{gap}{}", blocks.join("\n")).as_bytes())
             }
             Self::Stdout => {
-                let mut lines = Vec::new();
-                write_lines(&mut lines, answer)?;
-                let lines = String::from_utf8_lossy(&lines);
+                let lines = String::from_utf8_lossy(&answer.lines);
                 output::bytes(escape_json(&lines).as_bytes())
             }
-            Self::File(file) => write_lines(file, answer),
+            Self::File(file) => file.write_all(&answer.lines),
         }
     }
 
@@ -118,17 +128,9 @@ impl ReplyWriter {
 /// A reply for people to read, in blocks.
 fn blocks(answer: &Answer<'_>) -> Vec<String> {
     let columns = output::columns(io::stdout()).unwrap_or(COLUMNS_MAX);
-    let documents = answer.documents.iter().map(|it| readable(it, columns));
+    // That each has a form in JSON is known.
+    let documents = answer.documents.iter().filter_map(|it| it.to_json().ok());
+    let documents = documents.map(|it| readable(&it, columns));
     let results = (!answer.results.is_empty()).then(|| readable_results(answer.results));
     documents.chain(results).collect()
-}
-
-/// Writes a line for each document, and one for the results.
-fn write_lines(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
-    let results = (!answer.results.is_empty()).then(|| json!({ RESULTS: answer.results }));
-    for value in answer.documents.iter().chain(&results) {
-        serde_json::to_writer(&mut *out, value)?;
-        out.write_all(b"\n")?;
-    }
-    Ok(())
 }

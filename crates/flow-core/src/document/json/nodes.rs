@@ -9,16 +9,19 @@ use flow_proto::docarray::v2::{
     DictOfAnyProto, ListOfAnyProto, NodeProto, node_proto::Content, node_proto::DocarrayType,
 };
 use prost::Message;
+use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 
 use super::super::v2;
-use super::values::from_tensor;
+use super::values::{WrittenTensor, value_of};
 
 /// The values of a dictionary.
 pub(crate) fn dict(content: &Bytes) -> Map<String, Value> {
-    DictOfAnyProto::decode(content.clone())
-        .map(|dict| from_nodes(dict.data))
-        .unwrap_or_default()
+    let dict = DictOfAnyProto::decode(content.clone()).unwrap_or_default();
+    match value_of(&WrittenNodes(&dict.data)) {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
 }
 
 /// A field that holds a dictionary, encoded.
@@ -31,36 +34,47 @@ pub(crate) fn set_dict(name: &str, map: &Map<String, Value>) -> Bytes {
     v2::entry(name, &node)
 }
 
-pub(super) fn from_nodes(nodes: HashMap<String, NodeProto>) -> Map<String, Value> {
-    // Maps have no order in protobuf. Sorted by name, the same document always has the same JSON.
-    let mut nodes: Vec<_> = nodes.into_iter().collect();
-    nodes.sort_by(|a, b| a.0.cmp(&b.0));
-    nodes
-        .into_iter()
-        .map(|(name, node)| (name, from_node(node)))
-        .collect()
+/// Nodes that are written as an object of JSON.
+pub(super) struct WrittenNodes<'n>(pub(super) &'n HashMap<String, NodeProto>);
+
+impl Serialize for WrittenNodes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Maps have no order in protobuf. Sorted by name, the same document always has the same JSON.
+        let mut nodes: Vec<_> = self.0.iter().collect();
+        nodes.sort_by_key(|(name, _)| *name);
+        serializer.collect_map(
+            nodes
+                .into_iter()
+                .map(|(name, node)| (name, WrittenNode(node))),
+        )
+    }
 }
 
-fn from_node(node: NodeProto) -> Value {
-    match node.content {
-        None => Value::Null,
-        Some(Content::Text(text)) => Value::String(text),
-        Some(Content::Integer(number)) => number.into(),
-        Some(Content::Float(number)) => Number::from_f64(number).map_or(Value::Null, Value::Number),
-        Some(Content::Boolean(flag)) => Value::Bool(flag),
-        Some(Content::Blob(blob)) => Value::String(BASE64.encode(blob)),
-        Some(Content::Ndarray(array)) => v2::tensor(&array.encode_to_vec().into())
-            .map_or(Value::Null, |tensor| from_tensor(&tensor)),
-        Some(Content::Doc(doc)) => Value::Object(from_nodes(doc.data)),
-        Some(Content::DocArray(list)) => list
-            .docs
-            .into_iter()
-            .map(|doc| Value::Object(from_nodes(doc.data)))
-            .collect(),
-        Some(Content::List(list) | Content::Set(list) | Content::Tuple(list)) => {
-            list.data.into_iter().map(from_node).collect()
+/// A node that is written as JSON.
+struct WrittenNode<'n>(&'n NodeProto);
+
+impl Serialize for WrittenNode<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0.content {
+            None => serializer.serialize_unit(),
+            Some(Content::Text(text)) => serializer.serialize_str(text),
+            Some(Content::Integer(number)) => serializer.serialize_i32(*number),
+            Some(Content::Float(number)) => serializer.serialize_f64(*number),
+            Some(Content::Boolean(flag)) => serializer.serialize_bool(*flag),
+            Some(Content::Blob(blob)) => serializer.serialize_str(&BASE64.encode(blob)),
+            Some(Content::Ndarray(array)) => {
+                let tensor = v2::tensor(&array.encode_to_vec().into());
+                tensor.map(WrittenTensor).serialize(serializer)
+            }
+            Some(Content::Doc(doc)) => WrittenNodes(&doc.data).serialize(serializer),
+            Some(Content::DocArray(list)) => {
+                serializer.collect_seq(list.docs.iter().map(|doc| WrittenNodes(&doc.data)))
+            }
+            Some(Content::List(list) | Content::Set(list) | Content::Tuple(list)) => {
+                serializer.collect_seq(list.data.iter().map(WrittenNode))
+            }
+            Some(Content::Dict(dict)) => WrittenNodes(&dict.data).serialize(serializer),
         }
-        Some(Content::Dict(dict)) => Value::Object(from_nodes(dict.data)),
     }
 }
 

@@ -1,29 +1,39 @@
 //! JSON of documents of the first version.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use flow_proto::docarray::{DocumentProto, NamedScoreProto, NdArrayProto, document_proto::Content};
 use prost::Message;
+use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
 use super::super::format::{BadDocument, DocArrayVersion, undecodable};
 use super::super::{Document, v1};
 use super::values::{
-    bad, blob, float, from_struct, from_tensor, kind_of, object, text, to_f32, to_struct, to_tensor,
+    WrittenStruct, WrittenTensor, bad, blob, kind_of, object, shortest, text, to_f32, to_struct,
+    to_tensor, value_of,
 };
 
-pub(super) fn from_document(document: &Document) -> Result<Value, BadDocument> {
-    let proto = DocumentProto::decode(document.encode())
-        .map_err(|error| undecodable("a document", error))?;
-    Ok(from_proto(proto))
+pub(super) fn to_value(document: &Document) -> Result<Value, BadDocument> {
+    Ok(value_of(&Written(&decode(document)?)))
+}
+
+pub(super) fn write<S: Serializer>(document: &Document, serializer: S) -> Result<S::Ok, S::Error> {
+    let proto = decode(document).map_err(S::Error::custom)?;
+    Written(&proto).serialize(serializer)
+}
+
+fn decode(document: &Document) -> Result<DocumentProto, BadDocument> {
+    let proto = DocumentProto::decode(document.encode());
+    proto.map_err(|error| undecodable("a document", error))
 }
 
 pub(super) fn from_field(name: &str, fields: Bytes) -> Option<Value> {
     let proto = DocumentProto::decode(fields).ok()?;
-    match from_proto(proto) {
+    match value_of(&Written(&proto)) {
         Value::Object(mut map) => map.remove(name),
         _ => None,
     }
@@ -39,34 +49,36 @@ pub(super) fn to_field(name: &str, value: &Value) -> Result<Bytes, BadDocument> 
     Ok(proto.encode_to_vec().into())
 }
 
-fn from_proto(proto: DocumentProto) -> Value {
-    let mut out = Map::new();
-    put_texts(&mut out, &proto);
-    put_numbers(&mut out, &proto);
-    match proto.content {
-        Some(Content::Text(text)) => put(&mut out, "text", Value::String(text)),
-        Some(Content::Blob(blob)) => put(&mut out, "blob", Value::String(BASE64.encode(blob))),
-        Some(Content::Tensor(tensor)) => put(&mut out, "tensor", array(&tensor)),
-        None => {}
+/// A document that is written as JSON.
+struct Written<'d>(&'d DocumentProto);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(proto) = self;
+        let mut out = serializer.serialize_map(None)?;
+        write_texts(&mut out, proto)?;
+        write_numbers(&mut out, proto)?;
+        match &proto.content {
+            Some(Content::Text(text)) => out.serialize_entry("text", text)?,
+            Some(Content::Blob(blob)) => out.serialize_entry("blob", &BASE64.encode(blob))?,
+            Some(Content::Tensor(tensor)) => out.serialize_entry("tensor", &array(tensor))?,
+            None => {}
+        }
+        if let Some(embedding) = &proto.embedding {
+            out.serialize_entry("embedding", &array(embedding))?;
+        }
+        if let Some(tags) = &proto.tags {
+            out.serialize_entry("tags", &WrittenStruct(tags))?;
+        }
+        write_scores(&mut out, "scores", &proto.scores)?;
+        write_scores(&mut out, "evaluations", &proto.evaluations)?;
+        write_documents(&mut out, "chunks", &proto.chunks)?;
+        write_documents(&mut out, "matches", &proto.matches)?;
+        out.end()
     }
-    if let Some(embedding) = &proto.embedding {
-        put(&mut out, "embedding", array(embedding));
-    }
-    if let Some(tags) = proto.tags {
-        put(&mut out, "tags", Value::Object(from_struct(tags)));
-    }
-    put_scores(&mut out, "scores", proto.scores);
-    put_scores(&mut out, "evaluations", proto.evaluations);
-    put_documents(&mut out, "chunks", proto.chunks);
-    put_documents(&mut out, "matches", proto.matches);
-    Value::Object(out)
 }
 
-fn put(out: &mut Map<String, Value>, name: &str, value: Value) {
-    out.insert(name.to_owned(), value);
-}
-
-fn put_texts(out: &mut Map<String, Value>, proto: &DocumentProto) {
+fn write_texts<M: SerializeMap>(out: &mut M, proto: &DocumentProto) -> Result<(), M::Error> {
     let texts = [
         ("id", &proto.id),
         ("parent_id", &proto.parent_id),
@@ -74,70 +86,82 @@ fn put_texts(out: &mut Map<String, Value>, proto: &DocumentProto) {
         ("modality", &proto.modality),
         ("mime_type", &proto.mime_type),
     ];
-    for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
-        put(out, name, Value::String(text.clone()));
-    }
+    let mut texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    texts.try_for_each(|(name, text)| out.serialize_entry(name, text))
 }
 
-fn put_numbers(out: &mut Map<String, Value>, proto: &DocumentProto) {
+fn write_numbers<M: SerializeMap>(out: &mut M, proto: &DocumentProto) -> Result<(), M::Error> {
     for (name, number) in [
         ("granularity", proto.granularity),
         ("adjacency", proto.adjacency),
     ] {
         if number != 0 {
-            put(out, name, number.into());
+            out.serialize_entry(name, &number)?;
         }
     }
     for (name, number) in [("weight", proto.weight), ("offset", proto.offset)] {
         if number != 0.0 {
-            put(out, name, float(number));
+            out.serialize_entry(name, &shortest(number))?;
         }
     }
     if !proto.location.is_empty() {
-        put(
-            out,
-            "location",
-            proto.location.iter().map(|&number| float(number)).collect(),
-        );
+        let location: Vec<f64> = proto.location.iter().copied().map(shortest).collect();
+        out.serialize_entry("location", &location)?;
     }
+    Ok(())
 }
 
-fn put_scores(out: &mut Map<String, Value>, name: &str, scores: HashMap<String, NamedScoreProto>) {
+fn write_scores<M: SerializeMap>(
+    out: &mut M,
+    name: &str,
+    scores: &HashMap<String, NamedScoreProto>,
+) -> Result<(), M::Error> {
     if scores.is_empty() {
-        return;
+        return Ok(());
     }
     // Maps have no order in protobuf. Sorted by name, the same document always has the same JSON.
-    let mut scores: Vec<_> = scores.into_iter().collect();
-    scores.sort_by(|a, b| a.0.cmp(&b.0));
-    let scores = scores
-        .into_iter()
-        .map(|(name, score)| (name, from_score(score)))
+    let scores: BTreeMap<_, _> = scores
+        .iter()
+        .map(|(name, score)| (name, WrittenScore(score)))
         .collect();
-    put(out, name, Value::Object(scores));
+    out.serialize_entry(name, &scores)
 }
 
-fn from_score(score: NamedScoreProto) -> Value {
-    let mut out = Map::new();
-    put(&mut out, "value", float(score.value));
-    let texts = [
-        ("op_name", score.op_name),
-        ("description", score.description),
-        ("ref_id", score.ref_id),
-    ];
-    for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
-        put(&mut out, name, Value::String(text));
+/// A score that is written as JSON.
+struct WrittenScore<'s>(&'s NamedScoreProto);
+
+impl Serialize for WrittenScore<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(score) = self;
+        let mut out = serializer.serialize_map(None)?;
+        out.serialize_entry("value", &shortest(score.value))?;
+        let texts = [
+            ("op_name", &score.op_name),
+            ("description", &score.description),
+            ("ref_id", &score.ref_id),
+        ];
+        for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            out.serialize_entry(name, text)?;
+        }
+        out.end()
     }
-    Value::Object(out)
 }
 
-fn put_documents(out: &mut Map<String, Value>, name: &str, documents: Vec<DocumentProto>) {
-    if !documents.is_empty() {
-        put(out, name, documents.into_iter().map(from_proto).collect());
+fn write_documents<M: SerializeMap>(
+    out: &mut M,
+    name: &str,
+    documents: &[DocumentProto],
+) -> Result<(), M::Error> {
+    if documents.is_empty() {
+        return Ok(());
     }
+    let documents: Vec<Written<'_>> = documents.iter().map(Written).collect();
+    out.serialize_entry(name, &documents)
 }
 
-fn array(array: &NdArrayProto) -> Value {
-    v1::tensor(&array.encode_to_vec().into()).map_or(Value::Null, |tensor| from_tensor(&tensor))
+/// The values of an array; nothing if it is sparse.
+fn array(array: &NdArrayProto) -> Option<WrittenTensor> {
+    v1::dense(array.content.clone()?).map(WrittenTensor)
 }
 
 pub(super) fn to_document(fields: &Map<String, Value>) -> Result<Document, BadDocument> {

@@ -3,24 +3,36 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use flow_proto::docarray::v2::{DocListProto, DocProto, NodeProto, node_proto::Content};
 use prost::Message;
+use serde::ser::{Error, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::super::format::{BadDocument, DocArrayVersion, undecodable};
 use super::super::{Document, v2};
-use super::nodes::{from_nodes, id, plain, to_node};
-use super::values::{bad, kind_of, text, to_tensor};
+use super::nodes::{WrittenNodes, id, plain, to_node};
+use super::values::{bad, kind_of, text, to_tensor, value_of};
 
 const ID: &str = "id";
 
-pub(super) fn from_document(document: &Document) -> Result<Value, BadDocument> {
-    let proto =
-        DocProto::decode(document.encode()).map_err(|error| undecodable("a document", error))?;
-    Ok(Value::Object(from_nodes(proto.data)))
+pub(super) fn to_value(document: &Document) -> Result<Value, BadDocument> {
+    Ok(value_of(&WrittenNodes(&decode(document)?.data)))
+}
+
+pub(super) fn write<S: Serializer>(document: &Document, serializer: S) -> Result<S::Ok, S::Error> {
+    let proto = decode(document).map_err(S::Error::custom)?;
+    WrittenNodes(&proto.data).serialize(serializer)
+}
+
+fn decode(document: &Document) -> Result<DocProto, BadDocument> {
+    let proto = DocProto::decode(document.encode());
+    proto.map_err(|error| undecodable("a document", error))
 }
 
 pub(super) fn from_field(name: &str, fields: Bytes) -> Option<Value> {
     let proto = DocProto::decode(fields).ok()?;
-    from_nodes(proto.data).remove(name)
+    match value_of(&WrittenNodes(&proto.data)) {
+        Value::Object(mut map) => map.remove(name),
+        _ => None,
+    }
 }
 
 pub(super) fn to_field_alone(name: &str, value: &Value) -> Bytes {

@@ -4,7 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct};
-use serde_json::{Map, Number, Value};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
 
 use super::super::format::BadDocument;
 use crate::tensor::len_of;
@@ -15,11 +16,17 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// JSON from a protobuf `Struct`, the encoding of parameters.
 #[must_use]
-pub fn from_struct(map: Struct) -> Map<String, Value> {
-    map.fields
-        .into_iter()
-        .map(|(key, value)| (key, from_value(value)))
-        .collect()
+pub fn from_struct(map: &Struct) -> Map<String, Value> {
+    match value_of(&WrittenStruct(map)) {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// What is written as JSON, as a value.
+pub(super) fn value_of(written: &impl Serialize) -> Value {
+    // Nothing that is written here fails: it has no maps with other keys than texts.
+    serde_json::to_value(written).unwrap_or_default()
 }
 
 /// A protobuf `Struct` from JSON.
@@ -33,15 +40,44 @@ pub fn to_struct(map: &Map<String, Value>) -> Struct {
     }
 }
 
-fn from_value(value: prost_types::Value) -> Value {
-    match value.kind {
-        None | Some(Kind::NullValue(_)) => Value::Null,
-        Some(Kind::NumberValue(number)) => number_to_json(number),
-        Some(Kind::StringValue(text)) => Value::String(text),
-        Some(Kind::BoolValue(flag)) => Value::Bool(flag),
-        Some(Kind::StructValue(map)) => Value::Object(from_struct(map)),
-        Some(Kind::ListValue(list)) => list.values.into_iter().map(from_value).collect(),
+/// A protobuf `Struct` that is written as JSON.
+pub(super) struct WrittenStruct<'s>(pub(super) &'s Struct);
+
+impl Serialize for WrittenStruct<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.0.fields.iter();
+        serializer.collect_map(fields.map(|(key, value)| (key, WrittenValue(value))))
     }
+}
+
+/// A value of a protobuf `Struct` that is written as JSON.
+struct WrittenValue<'v>(&'v prost_types::Value);
+
+impl Serialize for WrittenValue<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0.kind {
+            None | Some(Kind::NullValue(_)) => serializer.serialize_unit(),
+            Some(Kind::NumberValue(number)) => write_number(*number, serializer),
+            Some(Kind::StringValue(text)) => serializer.serialize_str(text),
+            Some(Kind::BoolValue(flag)) => serializer.serialize_bool(*flag),
+            Some(Kind::StructValue(map)) => WrittenStruct(map).serialize(serializer),
+            Some(Kind::ListValue(list)) => {
+                serializer.collect_seq(list.values.iter().map(WrittenValue))
+            }
+        }
+    }
+}
+
+/// Writes a number; an integer without a decimal point.
+fn write_number<S: Serializer>(number: f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if number.fract() == 0.0 && number.abs() < EXACT_MAX {
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "an integer in range, as tested above"
+        )]
+        return serializer.serialize_i64(number as i64);
+    }
+    serializer.serialize_f64(number)
 }
 
 fn to_value(value: &Value) -> prost_types::Value {
@@ -58,73 +94,80 @@ fn to_value(value: &Value) -> prost_types::Value {
     prost_types::Value { kind: Some(kind) }
 }
 
-/// A number; an integer is written without a decimal point.
-fn number_to_json(number: f64) -> Value {
-    if number.fract() == 0.0 && number.abs() < EXACT_MAX {
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "an integer in range, as tested above"
-        )]
-        return Value::from(number as i64);
-    }
-    Number::from_f64(number).map_or(Value::Null, Value::Number)
-}
-
 /// Longer arrays of bytes are no vectors, and a list takes 34 times their memory.
 const VECTOR_LEN_MAX: u32 = 1 << 16;
 
-/// The values of an array as nested lists, one level per dimension.
-pub(super) fn from_tensor(tensor: &Tensor) -> Value {
-    if let Some(values) = tensor.to_f32() {
-        let number = match tensor.data_type().as_str() {
-            DataType::F16 => half_float,
-            _ => float,
-        };
-        return nested(&values, tensor.shape(), number);
+/// An array that is written as nested lists, one level per dimension.
+pub(super) struct WrittenTensor(pub(super) Tensor);
+
+impl Serialize for WrittenTensor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(tensor) = self;
+        if let Some(values) = tensor.to_f32() {
+            let number = match tensor.data_type().as_str() {
+                DataType::F16 => half_float,
+                _ => shortest,
+            };
+            let nested = Nested {
+                values: &values,
+                shape: tensor.shape(),
+                number,
+            };
+            return nested.serialize(serializer);
+        }
+        // A vector of small numbers. Bytes with more dimensions are images, which are shorter as they are.
+        if let [len] = tensor.shape()
+            && *len <= VECTOR_LEN_MAX
+            && let Some(values) = tensor.to_i16()
+        {
+            return values.serialize(serializer);
+        }
+        // Values of other types are not interpreted: type, shape and bytes are written.
+        let mut out = serializer.serialize_map(None)?;
+        out.serialize_entry("dtype", tensor.data_type().as_str())?;
+        out.serialize_entry("shape", tensor.shape())?;
+        out.serialize_entry("buffer", &BASE64.encode(tensor.buffer()))?;
+        out.end()
     }
-    // A vector of small numbers. Bytes with more dimensions are images, which are shorter as they are.
-    if let [len] = tensor.shape()
-        && *len <= VECTOR_LEN_MAX
-        && let Some(values) = tensor.to_i16()
-    {
-        return values.into_iter().collect();
-    }
-    // Values of other types are not interpreted: type, shape and bytes are written.
-    serde_json::json!({
-        "dtype": tensor.data_type().as_str(),
-        "shape": tensor.shape(),
-        "buffer": BASE64.encode(tensor.buffer()),
-    })
 }
 
-fn nested(values: &[f32], shape: &[u32], number: fn(f32) -> Value) -> Value {
-    match shape {
-        [] | [_] => values.iter().map(|&value| number(value)).collect(),
-        [_, inner @ ..] => {
-            let size = len_of(inner).max(1);
-            values
-                .chunks(size)
-                .map(|part| nested(part, inner, number))
-                .collect()
+/// Values of an array that are written as lists.
+struct Nested<'t> {
+    values: &'t [f32],
+    shape: &'t [u32],
+    number: fn(f32) -> f64,
+}
+
+impl Serialize for Nested<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.shape {
+            [] | [_] => serializer.collect_seq(self.values.iter().copied().map(self.number)),
+            [_, inner @ ..] => {
+                let parts = self.values.chunks(len_of(inner).max(1));
+                serializer.collect_seq(parts.map(|values| Self {
+                    values,
+                    shape: inner,
+                    number: self.number,
+                }))
+            }
         }
     }
 }
 
-/// The shortest decimal that parses to the same float.
-pub(super) fn float(value: f32) -> Value {
-    let shortest = value.to_string().parse().unwrap_or(f64::NAN);
-    Number::from_f64(shortest).map_or(Value::Null, Value::Number)
+/// The float nearest to the shortest decimal that parses to the same 32-bit float. It is written with these digits.
+pub(super) fn shortest(value: f32) -> f64 {
+    let mut digits = zmij::Buffer::new();
+    digits.format(value).parse().unwrap_or(f64::NAN)
 }
 
 /// A decimal that parses to the same half-precision float, with four digits or, if they do not suffice, five, which always do.
-fn half_float(value: f32) -> Value {
+fn half_float(value: f32) -> f64 {
     let exact = half::f16::from_f32(value);
     let short = with_digits(value, 4);
-    let decimal = match half::f16::from_f64(short) == exact {
+    match half::f16::from_f64(short) == exact {
         true => short,
         false => with_digits(value, 5),
-    };
-    Number::from_f64(decimal).map_or(Value::Null, Value::Number)
+    }
 }
 
 /// The value rounded to this many significant digits. Both numbers of the division are whole, so the result is the float nearest to
@@ -241,25 +284,38 @@ mod tests {
     fn half_precision_floats_are_written_with_the_digits_that_give_them_again() {
         for bits in 0..0x7c00 {
             let value = half::f16::from_bits(bits);
-            let written = half_float(value.to_f32()).to_string();
+            let written = Value::from(half_float(value.to_f32())).to_string();
             let read: f64 = written.parse().unwrap();
             assert_eq!(half::f16::from_f64(read), value, "{written}");
         }
-        assert_eq!(
-            half_float(half::f16::from_f32(-0.1).to_f32()).to_string(),
-            "-0.09998"
-        );
-        assert_eq!(half_float(f32::NAN), Value::Null);
+        let tenth = half_float(half::f16::from_f32(-0.1).to_f32());
+        assert_eq!(Value::from(tenth).to_string(), "-0.09998");
+        assert_eq!(Value::from(half_float(f32::NAN)), Value::Null);
+    }
+
+    #[test]
+    fn floats_are_written_with_the_shortest_decimal() {
+        for (value, expected) in [
+            (0.1, "0.1"),
+            (-1.0, "-1.0"),
+            (16_777_216.0, "16777216.0"),
+            (f32::MIN_POSITIVE, "1.1754944e-38"),
+            (f32::MAX, "3.4028235e+38"),
+            (f32::NAN, "null"),
+            (f32::INFINITY, "null"),
+        ] {
+            assert_eq!(Value::from(shortest(value)).to_string(), expected);
+        }
     }
 
     #[test]
     fn vectors_of_bytes_are_lists_and_images_are_not() {
         let bytes = |shape: &[u32]| {
-            from_tensor(&Tensor::from_parts(
+            value_of(&WrittenTensor(Tensor::from_parts(
                 shape.to_vec(),
                 DataType::I8.into(),
                 vec![1, 255].into(),
-            ))
+            )))
         };
         assert_eq!(bytes(&[2]), serde_json::json!([1, -1]));
         assert_eq!(bytes(&[1, 2])["shape"], serde_json::json!([1, 2]));

@@ -132,7 +132,8 @@ fn update(
     let version = DocArrayVersion::of(&raw).unwrap_or(sent);
     let document = Document::decode(version, raw).map_err(internal)?;
     let _held = reply::hold_for(std::slice::from_ref(&document), budget)?;
-    let document = document.to_json().map_err(internal)?;
+    let document = serde_json::to_string(&document);
+    let document = document.map_err(|error| Failure::from_error(Code::Internal, &error))?;
     Ok(format!("event: update\r\ndata: {document}\r\n\r\n"))
 }
 

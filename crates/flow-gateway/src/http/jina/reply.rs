@@ -16,7 +16,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use prost_types::Timestamp;
 use serde::Serialize;
-use serde::ser::{Error as _, SerializeSeq, Serializer};
+use serde::ser::Serializer;
 use serde_json::{Value, json};
 
 use super::super::model_call::SERVER_TIMING;
@@ -198,16 +198,11 @@ pub(super) fn hold_for(
     })
 }
 
-/// Converts each document when it is written. The values of all would take many times the memory of their bytes.
 fn write_documents<S: Serializer>(
     documents: &DocumentArray,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let mut list = serializer.serialize_seq(Some(documents.len()))?;
-    for document in documents.iter() {
-        list.serialize_element(&document.to_json().map_err(S::Error::custom)?)?;
-    }
-    list.end()
+    serializer.collect_seq(documents.iter())
 }
 
 fn parameters(reply: &Envelope) -> Result<Value, Failure> {

@@ -56,7 +56,7 @@ fn fixed(document: &mut Document, options: &HttpOptions) {
 /// A route for each endpoint of the executors.
 fn endpoints(document: &mut Document, offered: &OfferedEndpoints) {
     let combined = offered.combined();
-    let schemas = combined.schemas.map(flow_core::from_struct);
+    let schemas = combined.schemas.as_ref().map(flow_core::from_struct);
     let schemas = schemas.unwrap_or_default();
     for endpoint in &combined.endpoints {
         if endpoint == Endpoint::DRY_RUN || !endpoint.starts_with('/') {
