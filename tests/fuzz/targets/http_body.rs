@@ -4,6 +4,7 @@
 #![no_main]
 
 mod gateway;
+mod models;
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -17,8 +18,7 @@ use gateway::{Target, connect};
 /// Time in which a request is answered.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The executor counts as an encoder, so that requests for vectors are translated.
-const FLOW: &str = "jtype: Flow\nwith: {models: {m: a}}\nexecutors: [{name: a, uses: echo, retries: 0}]";
+const FLOW: &str = "jtype: Flow\nexecutors: [{name: a, uses: echo, retries: 0}]";
 
 /// The routes that read a body.
 const ROUTES: &[&str] = &[
@@ -35,9 +35,12 @@ const ROUTES: &[&str] = &[
     "/v2/rerank",
     "/v2/models/m/infer",
     "/embed_all",
+    "/predict",
+    "/",
+    "/v2/models/c/infer",
 ];
 
-static TARGET: LazyLock<Target> = LazyLock::new(|| Target::start(FLOW));
+static TARGET: LazyLock<Target> = LazyLock::new(|| Target::with_executor(FLOW, models::start()));
 
 fuzz_target!(|input: &[u8]| {
     let Some((route, body)) = input.split_first() else {

@@ -1,0 +1,112 @@
+//! An executor that reports a model of each kind and computes nothing, so that the gateway calls it for every route.
+
+use std::net::SocketAddr;
+
+use flow_executor::{
+    Addresses, CallError, Document, Endpoints, Executor, LoadContext, LoadError, ModelInfo,
+    ModelKind, Models, Parameters, ServerSettings, ShorterVectors, Tensor,
+};
+use flow_net::Drain;
+use flow_process::ListenAddress;
+use serde::Deserialize;
+use tokio::sync::oneshot;
+
+/// Numbers of a vector, and labels of the classifier.
+const DIMENSIONS: usize = 2;
+const LABELS: [&str; 2] = ["bad", "good"];
+
+#[derive(Debug)]
+struct AnyModel;
+
+#[derive(Debug, Deserialize)]
+struct With {}
+
+impl Executor for AnyModel {
+    type With = With;
+
+    fn load(_: With, _: &LoadContext) -> Result<Self, LoadError> {
+        Ok(Self)
+    }
+
+    fn endpoints() -> Endpoints<Self> {
+        Endpoints::new()
+            .on_batch("/encode", Self::encode)
+            .on_batch("/token_vectors", Self::token_vectors)
+            .on_batch("/to_tokens", Self::echo)
+            .on_batch("/from_tokens", Self::echo)
+            .on_batch("/rank", Self::rank)
+            .on_batch("/classify", Self::classify)
+            .default_batch(Self::echo)
+    }
+
+    fn models(&self) -> Models {
+        let model = |name: &str, kind| ModelInfo {
+            name: name.to_owned(),
+            kind,
+            dimensions: DIMENSIONS,
+            shorter: ShorterVectors::Any,
+            prompts: vec!["query".to_owned()],
+            labels: LABELS.map(str::to_owned).to_vec(),
+            ..ModelInfo::default()
+        };
+        Models::from([
+            ("/encode".to_owned(), model("m", ModelKind::Embedding)),
+            ("/rank".to_owned(), model("r", ModelKind::Reranker)),
+            ("/classify".to_owned(), model("c", ModelKind::Classifier)),
+        ])
+    }
+}
+
+impl AnyModel {
+    fn echo(&mut self, _: &mut [Document], _: &Parameters) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    fn encode(&mut self, docs: &mut [Document], _: &Parameters) -> Result<(), CallError> {
+        let vector = Tensor::vector(&[0.6, 0.8]);
+        docs.iter_mut().for_each(|doc| doc.set_embedding(&vector));
+        Ok(())
+    }
+
+    fn token_vectors(&mut self, docs: &mut [Document], _: &Parameters) -> Result<(), CallError> {
+        let matrix = Tensor::matrix(&[0.6, 0.8, 0.8, 0.6], DIMENSIONS);
+        docs.iter_mut().for_each(|doc| doc.set_embedding(&matrix));
+        Ok(())
+    }
+
+    fn rank(&mut self, docs: &mut [Document], _: &Parameters) -> Result<(), CallError> {
+        for doc in docs {
+            for found in doc.matches_mut()? {
+                found.set_score("relevance", 0.5, "");
+            }
+        }
+        Ok(())
+    }
+
+    fn classify(&mut self, docs: &mut [Document], _: &Parameters) -> Result<(), CallError> {
+        for doc in docs {
+            doc.set_scores(LABELS.map(|label| (label, Some(0.5))), "");
+        }
+        Ok(())
+    }
+}
+
+/// Starts the executor in the current runtime, where it stays, and returns its address.
+pub async fn start() -> SocketAddr {
+    let settings = ServerSettings {
+        host: "127.0.0.1".to_owned(),
+        ..ServerSettings::default()
+    };
+    let (ready, is_ready) = oneshot::channel();
+    tokio::spawn(async move {
+        let drain = Drain::new(std::time::Duration::ZERO);
+        let served = flow_executor::serve::<AnyModel>(settings, &drain, |at: &Addresses, _| {
+            drop(ready.send(at.serving.clone()));
+        });
+        panic!("the executor ended: {:?}", served.await);
+    });
+    match is_ready.await.expect("the executor starts") {
+        ListenAddress::Tcp(address) => address,
+        other => panic!("it listens at {other:?}"),
+    }
+}
