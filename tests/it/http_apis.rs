@@ -5,6 +5,7 @@
 
 pub(crate) mod client;
 mod cohere;
+mod embed_sparse;
 mod open_inference;
 mod openai;
 mod openapi;

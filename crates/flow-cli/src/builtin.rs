@@ -84,6 +84,15 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         run: run_with::<sentence_encoder::SentenceEncoder>,
     },
     Builtin {
+        name: "sparse-encoder",
+        about: "gives texts a weight for each word that they are about",
+        check_options: check_options::<sparse_encoder::SparseEncoderExecutor>,
+        endpoints: endpoints::<sparse_encoder::SparseEncoderExecutor>,
+        variables: HUB_TOKENS,
+        keeps_state: false,
+        run: run_with::<sparse_encoder::SparseEncoderExecutor>,
+    },
+    Builtin {
         name: "text-classifier",
         about: "gives texts a score for each label of a classifier",
         check_options: check_options::<text_classifier::TextClassifierExecutor>,

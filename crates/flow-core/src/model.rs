@@ -52,6 +52,8 @@ pub struct ModelInfo {
 pub enum ModelKind {
     /// A vector.
     Embedding,
+    /// A sparse vector: a weight for each word that its text is about.
+    SparseEmbedding,
     /// An order of its matches, by how well each answers its text.
     Reranker,
     /// A score for each label.

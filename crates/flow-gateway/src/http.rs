@@ -31,6 +31,7 @@ mod state;
 mod status;
 mod tei;
 mod text_input;
+mod truncation;
 mod vector_format;
 
 use axum::Router;

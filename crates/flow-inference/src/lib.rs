@@ -28,3 +28,9 @@ pub use per_document::sums;
 
 /// The parameters that select the documents which a model reads. If a request has both, the first one applies.
 pub const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];
+
+/// The parameter that says whether a text with more tokens than the model reads is truncated, or refused.
+pub const TRUNCATE: &str = "truncate";
+
+/// The parameter that names the side at which such a text is truncated: `right` or `left`.
+pub const TRUNCATION_DIRECTION: &str = "truncation_direction";

@@ -123,7 +123,7 @@ impl CachedEncoder {
         let mut missing = Vec::new();
         for &place in places {
             let (row, tokens) = vectors.entry(place);
-            let key = VectorKey::new(&texts[place], request.prompt, is_normalized);
+            let key = VectorKey::new(&texts[place], request, is_normalized);
             match cache.get(key, row) {
                 Some(found) => *tokens = found,
                 None => missing.push(place),
@@ -150,7 +150,7 @@ impl CachedEncoder {
             to.copy_from_slice(row);
             *tokens = count;
             if let Some(cache) = &mut self.cache {
-                let key = VectorKey::new(&texts[place], request.prompt, is_normalized);
+                let key = VectorKey::new(&texts[place], request, is_normalized);
                 cache.insert(key, count, row);
             }
         }

@@ -71,10 +71,10 @@ impl CrossEncoder {
     ) -> Result<PairScores, EncodeError> {
         let timer = EncodeTimer::start();
         let tokenizer = self.0.tokenizer();
-        let query = |text: &Q| Ok(tokenizer.text(text.as_ref())?);
-        let queries = timer.tokenize(|| self.0.each(queries, query, is_cancelled))?;
+        let query = |text: &Q| Ok(tokenizer.text(text.as_ref(), request.direction)?);
+        let queries = timer.tokenize(|| self.0.workers().each(queries, query, is_cancelled))?;
         let pair = |(query, text): &(usize, T)| {
-            let text = tokenizer.text(text.as_ref())?;
+            let text = tokenizer.text(text.as_ref(), request.direction)?;
             Ok(tokenizer.join(&queries[*query], text)?)
         };
         let outputs = self.0.run(texts, pair, (request, &timer), is_cancelled)?;

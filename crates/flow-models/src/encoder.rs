@@ -4,6 +4,7 @@
 //! that has no batch tokenizes a few texts at a time. So the engine never waits for tokens, and no worker is idle. A request
 //! with a few texts is a single window. Before each batch the caller is asked whether the vectors are still wanted.
 
+mod choices;
 mod error;
 mod token_vectors;
 
@@ -15,6 +16,8 @@ use std::path::Path;
 
 use flow_core::Chain;
 
+pub(crate) use self::choices::max_length;
+use self::choices::{pooling, prompt, skipped_tokens, width};
 pub use self::error::{EncodeError, LoadEncoderError};
 pub use self::token_vectors::TokenVectors;
 
@@ -27,11 +30,12 @@ use crate::fidelity::Fidelity;
 use crate::matryoshka::Matryoshka;
 use crate::options::{EncoderOptions, EngineKind, Precision};
 use crate::parallelism::Parallelism;
-use crate::pooling::{PoolingConfig, PoolingHead};
+use crate::pooling::PoolingHead;
 use crate::sentence_config::SentenceConfig;
 use crate::source::TOKENIZER_FILE;
 use crate::tokenizer::{Prompt, Tokenizer, TokenizerOptions};
 use crate::tokens::TokenBatch;
+use crate::truncation::TruncationDirection;
 use crate::vectors::Vectors;
 use crate::worker_pool::WorkerPool;
 
@@ -74,6 +78,15 @@ pub struct EncodeRequest<'p> {
     pub normalize: Option<bool>,
     /// Text put before each input.
     pub prompt: Option<&'p str>,
+    /// Where a text with too many tokens is cut.
+    pub direction: TruncationDirection,
+}
+
+/// How texts become tokens.
+#[derive(Debug, Clone, Copy)]
+struct Reading<'a> {
+    prompt: &'a Prompt,
+    direction: TruncationDirection,
 }
 
 /// Says whether an encoding is to end early. Workers ask before each batch, from several threads.
@@ -84,8 +97,8 @@ pub type IsCancelled<'a> = &'a (dyn Fn() -> bool + Sync);
 struct Window<'a> {
     texts: &'a [Vec<u32>],
     head: &'a PoolingHead,
-    /// The prompt of the texts of the next window.
-    prompt: &'a Prompt,
+    /// How the texts of the next window become tokens.
+    reading: Reading<'a>,
     is_cancelled: IsCancelled<'a>,
 }
 
@@ -166,6 +179,9 @@ impl TextEncoder {
         devices: OpenDevices,
     ) -> Result<Self, LoadEncoderError> {
         let config = SentenceConfig::read(folder)?;
+        if config.is_sparse {
+            return Err(LoadEncoderError::Sparse);
+        }
         let cores = devices.cores;
         let engine_config = EngineConfig::choose(options, devices)?;
         let engine = ModelEngine::load(folder, &engine_config);
@@ -278,7 +294,7 @@ impl TextEncoder {
         self.default_prompt_name.as_deref()
     }
 
-    /// Whether a text has more tokens than the model reads, so that its end is cut off. `prompt` is the text before it, if it is not
+    /// Whether a text has more tokens than the model reads. `prompt` is the text before it, if it is not
     /// the default one.
     ///
     /// # Errors
@@ -311,7 +327,11 @@ impl TextEncoder {
         &self,
         texts: &[T],
     ) -> Result<Vec<usize>, EncodeError> {
-        let ids = self.tokenize(texts, &self.prompt, (self.limits, &|| false))?;
+        let reading = Reading {
+            prompt: &self.prompt,
+            direction: TruncationDirection::default(),
+        };
+        let ids = self.tokenize(texts, reading, (self.limits, &|| false))?;
         Ok(ids.iter().map(Vec::len).collect())
     }
 
@@ -366,19 +386,22 @@ impl TextEncoder {
     ) -> Result<(Vectors, EncodeTimes), EncodeError> {
         let timer = EncodeTimer::start();
         let prompt = self.prompt(request.prompt)?;
-        let prompt = &*prompt;
+        let reading = Reading {
+            prompt: &prompt,
+            direction: request.direction,
+        };
         let limits = BatchLimits {
             max_texts: request.batch_size.unwrap_or(self.limits.max_texts),
             ..self.limits
         };
         let head = PoolingHead {
             normalize: request.normalize.unwrap_or(self.head.normalize),
-            skipped_tokens: skipped_tokens(self.pools_prompt, prompt),
+            skipped_tokens: skipped_tokens(self.pools_prompt, &prompt),
             ..self.head.clone()
         };
         let width = head.width;
         if let [text] = texts {
-            let (values, tokens) = self.encode_one((text.as_ref(), prompt, &timer), &head)?;
+            let (values, tokens) = self.encode_one((text.as_ref(), reading, &timer), &head)?;
             let vectors = Vectors {
                 values,
                 width,
@@ -390,14 +413,14 @@ impl TextEncoder {
         let mut tokens = Vec::with_capacity(texts.len());
         let mut windows = texts.chunks(self.window_texts);
         let first = windows.next().unwrap_or_default();
-        let mut ids = timer.tokenize(|| self.tokenize(first, prompt, (limits, is_cancelled)))?;
+        let mut ids = timer.tokenize(|| self.tokenize(first, reading, (limits, is_cancelled)))?;
         for window in values.chunks_mut(self.window_texts * width) {
             tokens.extend(ids.iter().map(Vec::len));
             let next = windows.next().unwrap_or_default();
             let encoded = Window {
                 texts: &ids,
                 head: &head,
-                prompt,
+                reading,
                 is_cancelled,
             };
             ids = self.encode_window(encoded, next, limits, window)?;
@@ -413,11 +436,12 @@ impl TextEncoder {
     /// Encodes a single text, on all workers where the engine can.
     fn encode_one(
         &self,
-        (text, prompt, timer): (&str, &Prompt, &EncodeTimer),
+        (text, reading, timer): (&str, Reading<'_>, &EncodeTimer),
         head: &PoolingHead,
     ) -> Result<(Vec<f32>, usize), EncodeError> {
         let is_long = text.len() > SHORT_TEXT_BYTES;
-        let ids = || timer.tokenize(|| self.tokenizer.ids(text, prompt));
+        let Reading { prompt, direction } = reading;
+        let ids = || timer.tokenize(|| self.tokenizer.ids(text, prompt, direction));
         let early = is_long.then(ids).transpose()?;
         let tokenize = || -> Result<_, EncodeError> {
             match &early {
@@ -432,17 +456,18 @@ impl TextEncoder {
     fn tokenize<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
-        prompt: &Prompt,
+        reading: Reading<'_>,
         (limits, is_cancelled): (BatchLimits, IsCancelled<'_>),
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
         if texts.len() <= TOKENIZE_TEXTS {
             // Waking the workers would take longer.
-            return Ok(self.tokenizer.encode(texts, prompt)?);
+            let Reading { prompt, direction } = reading;
+            return Ok(self.tokenizer.encode(texts, prompt, direction)?);
         }
         let none = Window {
             texts: &[],
             head: &self.head,
-            prompt,
+            reading,
             is_cancelled,
         };
         self.encode_window(none, texts, limits, &mut [])
@@ -500,7 +525,8 @@ impl TextEncoder {
                 Ok(JobResult::Vectors(batch.clone(), vectors))
             }
             Job::Tokenize(index, texts) => {
-                let ids = self.tokenizer.encode(texts, window.prompt)?;
+                let Reading { prompt, direction } = window.reading;
+                let ids = self.tokenizer.encode(texts, prompt, direction)?;
                 Ok(JobResult::Ids(*index, ids))
             }
         }
@@ -513,73 +539,5 @@ impl TextEncoder {
         };
         indices.iter().for_each(|&text| batch.push(&texts[text]));
         batch
-    }
-}
-
-/// The requested maximum length, or else that of the model's files, in tokens. `max` is what the architecture allows.
-fn max_length(
-    options: &EncoderOptions,
-    config: &SentenceConfig,
-    max: usize,
-) -> Result<usize, LoadEncoderError> {
-    match options.max_length.map(NonZeroUsize::get) {
-        Some(requested) if requested > max => Err(LoadEncoderError::MaxLength { requested, max }),
-        Some(requested) => Ok(requested),
-        None => Ok(config.max_length.unwrap_or(max).min(max)),
-    }
-}
-
-fn width(options: &EncoderOptions, max: usize) -> Result<usize, LoadEncoderError> {
-    match options.dimensions.map(NonZeroUsize::get) {
-        Some(requested) if requested > max => Err(LoadEncoderError::Dimensions { requested, max }),
-        Some(requested) => Ok(requested),
-        None => Ok(max),
-    }
-}
-
-/// The number of leading tokens that are not pooled.
-fn skipped_tokens(pools_prompt: bool, prompt: &Prompt) -> usize {
-    match pools_prompt {
-        true => 0,
-        false => prompt.length,
-    }
-}
-
-fn pooling(options: &EncoderOptions, config: &SentenceConfig) -> PoolingConfig {
-    let own = config.pooling.clone();
-    match options.pooling {
-        Some(mode) => PoolingConfig {
-            modes: vec![mode],
-            ..own
-        },
-        None => own,
-    }
-}
-
-fn prompt(options: &EncoderOptions, config: &SentenceConfig) -> Result<String, LoadEncoderError> {
-    if let Some(prompt) = &options.prompt {
-        return Ok(prompt.clone());
-    }
-    let name = options.prompt_name.as_ref();
-    let Some(name) = name.or(config.default_prompt.as_ref()) else {
-        return Ok(String::new());
-    };
-    let unknown = || LoadEncoderError::Prompt {
-        requested: name.clone(),
-        available: available_prompts(config),
-    };
-    config.prompts.get(name).cloned().ok_or_else(unknown)
-}
-
-fn available_prompts(config: &SentenceConfig) -> String {
-    let names: Vec<String> = config
-        .prompts
-        .keys()
-        .map(|name| format!("`{name}`"))
-        .collect();
-    if names.is_empty() {
-        "it has none".to_owned()
-    } else {
-        format!("it has {}", names.join(", "))
     }
 }

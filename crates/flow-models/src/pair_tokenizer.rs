@@ -6,10 +6,11 @@
 
 use std::path::Path;
 
-use tokenizers::{Encoding, PostProcessor, TruncationDirection};
+use tokenizers::{Encoding, PostProcessor};
 
-use crate::tokenizer::{TokenizerError, readable};
+use crate::tokenizer::TokenizerError;
 use crate::tokens::PairTokens;
+use crate::truncation::{TruncationDirection, readable};
 
 /// Turns texts and pairs of texts into token ids, with the `tokenizers` library of Hugging Face.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct TextTokens {
     tokens: Encoding,
     /// The number of tokens before truncation.
     count: usize,
+    /// Where tokens are cut off.
+    direction: TruncationDirection,
 }
 
 impl PairTokenizer {
@@ -69,25 +72,29 @@ impl PairTokenizer {
     /// # Errors
     ///
     /// If it cannot be tokenized.
-    pub(crate) fn text(&self, text: &str) -> Result<TextTokens, TokenizerError> {
-        let tokens = self
-            .inner
-            .encode_fast(readable(text, self.max_length), false);
+    pub(crate) fn text(
+        &self,
+        text: &str,
+        direction: TruncationDirection,
+    ) -> Result<TextTokens, TokenizerError> {
+        let text = readable(text, self.max_length, direction);
+        let tokens = self.inner.encode_fast(text, false);
         let tokens = tokens.map_err(TokenizerError::Tokenize)?;
         let count = tokens.len();
         Ok(TextTokens {
-            tokens: truncated(tokens, self.alone_max.max(self.pair_max)),
+            tokens: truncated(tokens, self.alone_max.max(self.pair_max), direction),
             count,
+            direction,
         })
     }
 
-    /// The token ids of a text alone, with special tokens. If it has too many, it loses its last ones.
+    /// The token ids of a text alone, with special tokens. If it has too many, it loses its last or first ones.
     ///
     /// # Errors
     ///
     /// If the tokenizer fails.
     pub(crate) fn alone(&self, text: TextTokens) -> Result<PairTokens, TokenizerError> {
-        let tokens = truncated(text.tokens, self.alone_max);
+        let tokens = truncated(text.tokens, self.alone_max, text.direction);
         let tokens = self.inner.post_process(tokens, None, true);
         let ids = tokens.map_err(TokenizerError::Tokenize)?.get_ids().to_vec();
         Ok(PairTokens {
@@ -97,7 +104,7 @@ impl PairTokenizer {
         })
     }
 
-    /// The token ids of a pair, with special tokens. If it has too many, the longer text loses its last ones.
+    /// The token ids of a pair, with special tokens. If it has too many, the longer text loses its last or first ones.
     ///
     /// # Errors
     ///
@@ -110,8 +117,8 @@ impl PairTokenizer {
         let counts = (first.count, second.count);
         let kept = kept(counts, self.pair_max);
         let pair = self.inner.post_process(
-            truncated(first.tokens.clone(), kept.0),
-            Some(truncated(second.tokens, kept.1)),
+            truncated(first.tokens.clone(), kept.0, first.direction),
+            Some(truncated(second.tokens, kept.1, second.direction)),
             true,
         );
         let pair = pair.map_err(TokenizerError::Tokenize)?;
@@ -125,9 +132,9 @@ impl PairTokenizer {
     }
 }
 
-/// The first `max` tokens, without the others, which the library keeps.
-fn truncated(mut tokens: Encoding, max: usize) -> Encoding {
-    tokens.truncate(max, 0, TruncationDirection::Right);
+/// The first or last `max` tokens, without the others, which the library keeps.
+fn truncated(mut tokens: Encoding, max: usize, direction: TruncationDirection) -> Encoding {
+    tokens.truncate(max, 0, direction.into());
     tokens.take_overflowing();
     tokens
 }

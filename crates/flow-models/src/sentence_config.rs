@@ -29,6 +29,8 @@ pub(crate) struct SentenceConfig {
     pub prompts: BTreeMap<String, String>,
     /// Name of the prompt that is used by default.
     pub default_prompt: Option<String>,
+    /// Whether the model gives sparse vectors.
+    pub is_sparse: bool,
 }
 
 /// The model's files are invalid, or ask for something unsupported.
@@ -54,9 +56,22 @@ pub enum SentenceConfigError {
     },
     /// An unsupported module.
     #[error(
-        "the model has a module of type `{0}`, which is not supported yet; supported are `Transformer`, `Pooling` and `Normalize`"
+        "the model has a module of type `{0}`, which is not supported yet; supported are `Transformer`, `Pooling` and `Normalize`, and \
+         for sparse vectors `MLMTransformer` and `SpladePooling`"
     )]
     Module(String),
+    /// A setting of `SpladePooling` that is not supported.
+    #[error("`{key}` in `{path}` is `{found}`, which is not supported yet; only `{supported}` is")]
+    SpladePooling {
+        /// The file.
+        path: PathBuf,
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        found: String,
+        /// The supported value.
+        supported: &'static str,
+    },
 }
 
 /// An entry of `modules.json`.
@@ -89,6 +104,33 @@ struct TransformerFile {
 struct TokenizerFile {
     // A float, because "no limit" is stored as 1e30.
     model_max_length: Option<f64>,
+}
+
+/// The relevant part of the `config.json` of `SpladePooling`.
+#[derive(Default, Deserialize)]
+struct SpladeFile {
+    pooling_strategy: Option<String>,
+    activation_function: Option<String>,
+}
+
+impl SpladeFile {
+    /// Checks that it asks for the largest score of each word, and for the weight that [`SparseEncoder`](crate::SparseEncoder) gives it.
+    fn check(self, path: &Path) -> Result<(), SentenceConfigError> {
+        for (key, value, supported) in [
+            ("pooling_strategy", self.pooling_strategy, "max"),
+            ("activation_function", self.activation_function, "relu"),
+        ] {
+            if let Some(found) = value.filter(|value| value != supported) {
+                return Err(SentenceConfigError::SpladePooling {
+                    path: path.to_owned(),
+                    key,
+                    found,
+                    supported,
+                });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// One mode or several.
@@ -206,7 +248,14 @@ impl SentenceConfig {
     ) -> Result<(), SentenceConfigError> {
         // The type is the path of a Python class, whose module has changed over time.
         match module.kind.rsplit('.').next() {
-            Some("Transformer") => {}
+            Some("Transformer" | "MLMTransformer") => {}
+            Some("SpladePooling") => {
+                let file = folder.join(&module.path).join("config.json");
+                read::<SpladeFile>(&file)?
+                    .unwrap_or_default()
+                    .check(&file)?;
+                self.is_sparse = true;
+            }
             Some("Normalize") => self.normalize = true,
             Some("Pooling") => {
                 let file = folder.join(&module.path).join("config.json");

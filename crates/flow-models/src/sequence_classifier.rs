@@ -5,10 +5,8 @@
 //! is asked whether the outputs are still wanted.
 
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::path::Path;
 
-use crate::batch_plan::{BatchLimits, plan_batches};
 use crate::encode_times::EncodeTimer;
 use crate::encoder::{EncodeError, IsCancelled, LoadEncoderError};
 use crate::engine::{self, ClassificationHead, CpuEngine, EngineInfo, LabelConfig};
@@ -16,11 +14,9 @@ use crate::options::EncoderOptions;
 use crate::pair_tokenizer::PairTokenizer;
 use crate::parallelism::Parallelism;
 use crate::source::TOKENIZER_FILE;
+use crate::text_workers::TextWorkers;
 use crate::tokens::{PairTokens, TokenBatch};
-use crate::worker_pool::WorkerPool;
-
-/// Texts that a worker tokenizes before it asks again whether the outputs are wanted.
-const TOKENIZE_TEXTS: usize = 16;
+use crate::truncation::TruncationDirection;
 
 /// A loaded model with a classification head, on the CPU.
 #[derive(Debug)]
@@ -28,9 +24,7 @@ pub struct SequenceClassifier {
     tokenizer: PairTokenizer,
     engine: CpuEngine,
     head: ClassificationHead,
-    pool: WorkerPool,
-    limits: BatchLimits,
-    window_texts: usize,
+    workers: TextWorkers,
     max_length: usize,
 }
 
@@ -41,6 +35,8 @@ pub struct ScoreRequest {
     pub batch_size: Option<NonZeroUsize>,
     /// Whether a text or pair with too many tokens is truncated. Otherwise it is an error.
     pub truncate: bool,
+    /// Where a text with too many tokens is cut.
+    pub direction: TruncationDirection,
 }
 
 impl Default for ScoreRequest {
@@ -48,6 +44,7 @@ impl Default for ScoreRequest {
         Self {
             batch_size: None,
             truncate: true,
+            direction: TruncationDirection::default(),
         }
     }
 }
@@ -91,15 +88,13 @@ impl SequenceClassifier {
             tokenizer,
             engine,
             head,
-            pool: WorkerPool::start(parallelism.workers)?,
-            limits: parallelism.limits,
-            window_texts: parallelism.window_texts,
+            workers: TextWorkers::start(&parallelism)?,
             max_length,
         };
         Ok((classifier, labels))
     }
 
-    /// Maximum tokens of a text or pair. A text that is too long loses its end, and in a pair the longer text does.
+    /// Maximum tokens of a text or pair. A text that is too long is cut, and in a pair the longer text is.
     #[must_use]
     pub fn max_length(&self) -> usize {
         self.max_length
@@ -114,23 +109,27 @@ impl SequenceClassifier {
     /// Number of threads that compute and tokenize.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.pool.size()
+        self.workers.count()
     }
 
     /// Maximum tokens of a batch.
     #[must_use]
     pub fn max_batch_tokens(&self) -> NonZeroUsize {
-        self.limits.max_tokens
+        self.workers.limits(None).max_tokens
     }
 
     /// Maximum texts or pairs of a batch.
     #[must_use]
     pub fn max_batch_texts(&self) -> NonZeroUsize {
-        self.limits.max_texts
+        self.workers.limits(None).max_texts
     }
 
     pub(crate) fn tokenizer(&self) -> &PairTokenizer {
         &self.tokenizer
+    }
+
+    pub(crate) fn workers(&self) -> &TextWorkers {
+        &self.workers
     }
 
     /// Number of labels.
@@ -150,14 +149,10 @@ impl SequenceClassifier {
         (request, timer): (ScoreRequest, &EncodeTimer),
         is_cancelled: IsCancelled<'_>,
     ) -> Result<Outputs, EncodeError> {
-        let limits = BatchLimits {
-            max_texts: request.batch_size.unwrap_or(self.limits.max_texts),
-            ..self.limits
-        };
         let mut outputs = Outputs::default();
         outputs.values.reserve(items.len() * self.labels());
-        for window in items.chunks(self.window_texts) {
-            let ids = timer.tokenize(|| self.each(window, &tokenize, is_cancelled))?;
+        for window in items.chunks(self.workers.window_texts()) {
+            let ids = timer.tokenize(|| self.workers.each(window, &tokenize, is_cancelled))?;
             let too_long = ids.iter().position(|pair| pair.is_truncated);
             if let Some(place) = too_long.filter(|_| !request.truncate) {
                 return Err(EncodeError::TooLong {
@@ -166,69 +161,31 @@ impl SequenceClassifier {
                 });
             }
             outputs.tokens.extend(ids.iter().map(|pair| pair.ids.len()));
-            let values = self.run_window(&ids, limits, is_cancelled)?;
-            outputs.values.extend(values);
+            let rows = self.run_window(&ids, request, is_cancelled)?;
+            outputs.values.extend(rows.into_iter().flatten());
         }
         Ok(outputs)
-    }
-
-    /// What `make` makes of each item, on all workers.
-    pub(crate) fn each<I: Sync, T: Clone + Default + Send>(
-        &self,
-        items: &[I],
-        make: impl Fn(&I) -> Result<T, EncodeError> + Sync,
-        is_cancelled: IsCancelled<'_>,
-    ) -> Result<Vec<T>, EncodeError> {
-        let parts: Vec<_> = items.chunks(TOKENIZE_TEXTS).enumerate().collect();
-        let make_part = |(index, part): &(usize, &[I])| {
-            if is_cancelled() {
-                return Err(EncodeError::Cancelled);
-            }
-            let made: Result<Vec<T>, _> = part.iter().map(&make).collect();
-            Ok((*index, made?))
-        };
-        let mut all = vec![T::default(); items.len()];
-        for result in self.pool.run((&parts, &[]), self.pool.size(), make_part) {
-            let (index, part) = result?;
-            for (to, from) in all[index * TOKENIZE_TEXTS..].iter_mut().zip(part) {
-                *to = from;
-            }
-        }
-        Ok(all)
     }
 
     fn run_window(
         &self,
         texts: &[PairTokens],
-        limits: BatchLimits,
+        request: ScoreRequest,
         is_cancelled: IsCancelled<'_>,
-    ) -> Result<Vec<f32>, EncodeError> {
+    ) -> Result<Vec<Vec<f32>>, EncodeError> {
         let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-        let plan = plan_batches(&lengths, limits);
-        let compute = |batch: &Range<usize>| {
-            if is_cancelled() {
-                return Err(EncodeError::Cancelled);
-            }
+        let compute = |places: &[usize]| {
             let mut tokens = TokenBatch::default();
-            let indices = &plan.order[batch.clone()];
-            indices
+            places
                 .iter()
                 .for_each(|&text| tokens.push_pair(&texts[text]));
             let states = self.engine.forward(&tokens);
-            Ok((batch.clone(), self.head.outputs(&tokens, &states)))
+            let outputs = self.head.outputs(&tokens, &states);
+            let rows = outputs.chunks_exact(self.labels());
+            rows.map(<[f32]>::to_vec).collect()
         };
-        let labels = self.labels();
-        let mut values = vec![0.0; texts.len() * labels];
-        for result in self
-            .pool
-            .run((&plan.batches, &[]), self.pool.size(), compute)
-        {
-            let (batch, of_batch) = result?;
-            let rows = of_batch.chunks_exact(labels);
-            for (&text, row) in plan.order[batch].iter().zip(rows) {
-                values[text * labels..][..labels].copy_from_slice(row);
-            }
-        }
-        Ok(values)
+        let limits = self.workers.limits(request.batch_size);
+        self.workers
+            .in_batches(&lengths, limits, compute, is_cancelled)
     }
 }

@@ -89,10 +89,10 @@ impl TextClassifier {
         let timer = EncodeTimer::start();
         let tokenizer = self.model.tokenizer();
         let tokens = |input: &ClassifierInput| {
-            let text = tokenizer.text(&input.text)?;
+            let text = tokenizer.text(&input.text, request.direction)?;
             Ok(match &input.pair {
                 None => tokenizer.alone(text)?,
-                Some(pair) => tokenizer.join(&text, tokenizer.text(pair)?)?,
+                Some(pair) => tokenizer.join(&text, tokenizer.text(pair, request.direction)?)?,
             })
         };
         let outputs = self

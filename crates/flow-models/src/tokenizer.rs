@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 use tokenizers::{PostProcessor, TruncationParams};
 
+use crate::truncation::{TruncationDirection, readable};
+
 /// Turns texts into token ids, with the `tokenizers` library of Hugging Face.
 #[derive(Debug)]
 pub struct Tokenizer {
@@ -27,13 +29,6 @@ pub struct Prompt {
     /// Number of leading tokens that belong to it, including special tokens before it.
     pub(crate) length: usize,
 }
-
-/// Words of a text that are tokenized, for each token that the model reads. A word has one token at least, unless it
-/// consists of characters that the tokenizer drops.
-const WORDS_PER_TOKEN: usize = 2;
-
-/// Bytes of a text that are tokenized, for each token that the model reads. English has four to five.
-const BYTES_PER_TOKEN: usize = 512;
 
 /// Options of a [`Tokenizer`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -141,7 +136,8 @@ impl Tokenizer {
         if prompt.text.is_empty() {
             return Ok(prompt);
         }
-        let encoding = self.inner.encode_fast(self.input("", &prompt), true);
+        let input = self.input("", &prompt, TruncationDirection::Right);
+        let encoding = self.inner.encode_fast(input, true);
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
         let ends_with_special = encoding.get_special_tokens_mask().last() == Some(&1);
         prompt.length = encoding.len() - usize::from(ends_with_special);
@@ -157,20 +153,39 @@ impl Tokenizer {
         &self,
         texts: &[T],
         prompt: &Prompt,
+        direction: TruncationDirection,
     ) -> Result<Vec<Vec<u32>>, TokenizerError> {
-        let ids = |text: &T| self.ids(text.as_ref(), prompt);
+        let ids = |text: &T| self.ids(text.as_ref(), prompt, direction);
         texts.iter().map(ids).collect()
     }
 
-    /// The token ids of one text after a prompt.
+    /// The token ids of one text after a prompt. If there are too many, the text loses its last tokens, or its first ones;
+    /// the prompt is not cut from the left.
     ///
     /// # Errors
     ///
     /// If it cannot be tokenized.
-    pub fn ids(&self, text: &str, prompt: &Prompt) -> Result<Vec<u32>, TokenizerError> {
-        let encoding = self.inner.encode_fast(self.input(text, prompt), true);
+    pub fn ids(
+        &self,
+        text: &str,
+        prompt: &Prompt,
+        direction: TruncationDirection,
+    ) -> Result<Vec<u32>, TokenizerError> {
+        let input = self.input(text, prompt, direction);
+        let tokenizer = match direction {
+            TruncationDirection::Right => &self.inner,
+            TruncationDirection::Left => self.whole()?,
+        };
+        let encoding = tokenizer.encode_fast(input, true);
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
-        Ok(encoding.get_ids().to_vec())
+        let ids = encoding.get_ids();
+        let excess = ids.len().saturating_sub(self.max_length);
+        if excess == 0 {
+            return Ok(ids.to_vec());
+        }
+        let special = encoding.get_special_tokens_mask();
+        let kept = kept_at_the_beginning(special, prompt, self.max_length);
+        Ok([&ids[..kept], &ids[kept + excess..]].concat())
     }
 
     /// The tokens of one text as they are written, without the prompt and without truncation.
@@ -209,13 +224,14 @@ impl Tokenizer {
         text.map_err(TokenizerError::Tokenize)
     }
 
-    /// Whether a text after a prompt has more tokens than the model reads, so that its end is cut off.
+    /// Whether a text after a prompt has more tokens than the model reads.
     ///
     /// # Errors
     ///
     /// If it cannot be tokenized.
     pub fn truncates(&self, text: &str, prompt: &Prompt) -> Result<bool, TokenizerError> {
-        let encoding = self.inner.encode_fast(self.input(text, prompt), true);
+        let input = self.input(text, prompt, TruncationDirection::Right);
+        let encoding = self.inner.encode_fast(input, true);
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
         Ok(!encoding.get_overflowing().is_empty())
     }
@@ -241,8 +257,13 @@ impl Tokenizer {
         Ok(self.whole.get_or_init(|| whole))
     }
 
-    fn input<'a>(&self, text: &'a str, prompt: &Prompt) -> Cow<'a, str> {
-        let text = readable(text, self.max_length);
+    fn input<'a>(
+        &self,
+        text: &'a str,
+        prompt: &Prompt,
+        direction: TruncationDirection,
+    ) -> Cow<'a, str> {
+        let text = readable(text, self.max_length, direction);
         let text = match prompt.text.as_str() {
             "" => Cow::Borrowed(text),
             prompt => Cow::Owned([prompt, text].concat()),
@@ -255,23 +276,16 @@ impl Tokenizer {
     }
 }
 
-/// The beginning of a text that a model can read with this many tokens. The rest would be tokenized and then cut off, and a
-/// long text would keep the texts of others waiting.
-pub(crate) fn readable(text: &str, max_length: usize) -> &str {
-    // A token has one byte at least.
-    if text.len() <= max_length {
-        return text;
-    }
-    let mut end = text.len().min(max_length.saturating_mul(BYTES_PER_TOKEN));
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let text = &text[..end];
-    let words = max_length.saturating_mul(WORDS_PER_TOKEN);
-    match text.split_whitespace().nth(words) {
-        Some(next) => &text[..next.as_ptr().addr() - text.as_ptr().addr()],
-        None => text,
-    }
+/// How many tokens stay in front of a text that loses its first ones: those of the prompt and special ones. `special` tells which
+/// tokens are special.
+fn kept_at_the_beginning(special: &[u32], prompt: &Prompt, max_length: usize) -> usize {
+    let is_special = |mask: &&u32| **mask == 1;
+    let first = special.iter().take_while(is_special).count();
+    let last = special.iter().rev().take_while(is_special).count();
+    prompt
+        .length
+        .max(first)
+        .min(max_length.saturating_sub(last))
 }
 
 #[cfg(test)]
@@ -279,14 +293,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_where_a_model_stops_reading() {
-        assert_eq!(readable("a b c d e f", 2), "a b c d ");
-        assert_eq!(readable("a b c", 2), "a b c");
-        assert_eq!(readable("ab", 2), "ab");
-        let long = "é".repeat(10_000);
-        assert_eq!(readable(&long, 3).len(), 3 * BYTES_PER_TOKEN);
-        let odd = format!("x{long}");
-        assert_eq!(readable(&odd, 3).len(), 3 * BYTES_PER_TOKEN - 1);
-        assert_eq!(readable(&long, usize::MAX), long);
+    fn special_tokens_and_the_prompt_stay_in_front_of_a_text() {
+        let kept = |length, max| {
+            let prompt = Prompt {
+                text: String::new(),
+                length,
+            };
+            kept_at_the_beginning(&[1, 0, 0, 0, 0, 1], &prompt, max)
+        };
+        assert_eq!(kept(0, 4), 1);
+        assert_eq!(kept(3, 5), 3);
+        assert_eq!(kept(4, 4), 3);
     }
 }

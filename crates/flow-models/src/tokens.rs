@@ -87,7 +87,7 @@ pub struct PairTokens {
     pub ids: Vec<u32>,
     /// The number of tokens before the second text: those to which the tokenizer gives type 0. Without a second text, all.
     pub second_start: usize,
-    /// Whether a text has lost its last tokens.
+    /// Whether a text has lost tokens.
     pub is_truncated: bool,
 }
 

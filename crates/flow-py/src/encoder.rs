@@ -76,6 +76,7 @@ impl TextEncoder {
             batch_size: NonZeroUsize::new(batch_size),
             normalize,
             prompt: prompt.as_deref(),
+            ..EncodeRequest::default()
         };
         let vectors = py.detach(|| self.0.encode_with(&texts, request));
         let vectors =

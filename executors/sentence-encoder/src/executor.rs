@@ -10,7 +10,9 @@ use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
-use flow_inference::{ACCESS_PATHS, ModelFiles, back_end, excerpt, sums};
+use flow_inference::{
+    ACCESS_PATHS, ModelFiles, TRUNCATE, TRUNCATION_DIRECTION, back_end, excerpt, sums,
+};
 use flow_models::engine::{ForwardError, GpuEngine};
 use flow_models::{
     CachedEncoder, EncodeError, EncodeRequest, EncodeWork, EncoderOptions, Matryoshka, OpenDevices,
@@ -28,26 +30,29 @@ const BATCH_SIZE: &str = "batch_size";
 /// The parameter that says whether vectors are normalized to length 1.
 const NORMALIZE: &str = "normalize";
 
-/// The parameter that says whether a text with more tokens than the model reads is truncated, or refused.
-const TRUNCATE: &str = "truncate";
-
 /// The parameter that names one of the model's own prompts, in place of the default one.
 const PROMPT_NAME: &str = "prompt_name";
 
 /// The parameters that the encoding endpoints accept.
-const PARAMETERS: [&str; 7] = [
+const PARAMETERS: [&str; 8] = [
     ACCESS_PATHS[0],
     ACCESS_PATHS[1],
     BATCH_SIZE,
     NORMALIZE,
     TRUNCATE,
+    TRUNCATION_DIRECTION,
     PROMPT_NAME,
     EmbeddingType::PARAMETER,
 ];
 
 /// The parameters that the endpoint for vectors of tokens accepts.
-const TOKEN_VECTORS_PARAMETERS: [&str; 4] =
-    [ACCESS_PATHS[0], ACCESS_PATHS[1], TRUNCATE, PROMPT_NAME];
+const TOKEN_VECTORS_PARAMETERS: [&str; 5] = [
+    ACCESS_PATHS[0],
+    ACCESS_PATHS[1],
+    TRUNCATE,
+    TRUNCATION_DIRECTION,
+    PROMPT_NAME,
+];
 
 /// The endpoints that show what the tokenizer does. They have other names than the HTTP routes of the gateway for them,
 /// because an endpoint of an executor comes before a route of the same name.
@@ -161,6 +166,7 @@ impl SentenceEncoder {
             batch_size: parameters.get(BATCH_SIZE)?,
             normalize: parameters.get(NORMALIZE)?,
             prompt: prompt.as_deref(),
+            direction: parameters.get(TRUNCATION_DIRECTION)?.unwrap_or_default(),
         };
         let embedding_type: Option<EmbeddingType> = parameters.get(EmbeddingType::PARAMETER)?;
         let embedding_type = embedding_type.unwrap_or(self.embedding_type);
@@ -206,7 +212,12 @@ impl SentenceEncoder {
         let encoder = self.encoder.encoder();
         let width = encoder.token_width();
         let tokens_max = TOKEN_VECTORS_MAX / (width * size_of::<f32>());
-        let encoded = encoder.token_vectors(&texts, (prompt.as_deref(), tokens_max), &is_cancelled);
+        let request = EncodeRequest {
+            prompt: prompt.as_deref(),
+            direction: parameters.get(TRUNCATION_DIRECTION)?.unwrap_or_default(),
+            ..EncodeRequest::default()
+        };
+        let encoded = encoder.token_vectors(&texts, (request, tokens_max), &is_cancelled);
         let (vectors, times) = encoded.map_err(|error| call_error(&error))?;
         let tokens: Vec<usize> = vectors.iter().map(|vectors| vectors.tokens).collect();
         let work = EncodeWork {

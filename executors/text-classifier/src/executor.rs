@@ -9,7 +9,9 @@ use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
-use flow_inference::{ACCESS_PATHS, ModelFiles, ModelMetrics, back_end, excerpt, sums};
+use flow_inference::{
+    ACCESS_PATHS, ModelFiles, ModelMetrics, TRUNCATE, TRUNCATION_DIRECTION, back_end, excerpt, sums,
+};
 use flow_models::{EncodeError, EncoderOptions, ScoreRequest, TextClassifier};
 
 use crate::config::TextClassifierConfig;
@@ -25,11 +27,8 @@ const BATCH_SIZE: &str = "batch_size";
 /// The parameter that says whether scores are as the model gives them.
 const RAW_SCORES: &str = "raw_scores";
 
-/// The parameter that says whether a text with more tokens than the model reads is truncated, or refused.
-const TRUNCATE: &str = "truncate";
-
 /// The parameters that the endpoints accept.
-const PARAMETERS: [&str; 7] = [
+const PARAMETERS: [&str; 8] = [
     ACCESS_PATHS[0],
     ACCESS_PATHS[1],
     LIMIT[0],
@@ -37,6 +36,7 @@ const PARAMETERS: [&str; 7] = [
     BATCH_SIZE,
     RAW_SCORES,
     TRUNCATE,
+    TRUNCATION_DIRECTION,
 ];
 
 /// The endpoint that classifies.
@@ -150,6 +150,7 @@ impl TextClassifierExecutor {
         let request = ScoreRequest {
             batch_size: parameters.get(BATCH_SIZE)?,
             truncate: parameters.get(TRUNCATE)? != Some(false),
+            direction: parameters.get(TRUNCATION_DIRECTION)?.unwrap_or_default(),
         };
         let top_k = parameters.first(&LIMIT)?;
         let texts = InputTexts::read(docs, &paths)?;

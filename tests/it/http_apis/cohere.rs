@@ -40,7 +40,7 @@ async fn an_invalid_request_is_an_error_in_coheres_format() {
         ),
         (
             "/v2/embed",
-            json!({"texts": ["a"], "truncate": "START"}),
+            json!({"texts": ["a"], "truncate": "MIDDLE"}),
             400,
             "`END`",
         ),

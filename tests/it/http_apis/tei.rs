@@ -99,7 +99,7 @@ async fn info_reports_the_model_and_the_limits() {
 async fn an_invalid_request_is_an_error_in_teis_format() {
     let flow = encoder();
     let long = "word ".repeat(400);
-    let left = json!({"inputs": "a", "truncation_direction": "Left"});
+    let up = json!({"inputs": "a", "truncation_direction": "Up"});
     let prompt = json!({"inputs": "a", "prompt_name": "q"});
     let too_long = json!({"inputs": long, "truncate": false});
     let invalid = "Validation";
@@ -112,13 +112,43 @@ async fn an_invalid_request_is_an_error_in_teis_format() {
             "`inputs` is empty",
         ),
         ("/embed", json!({"inputs": [1]}), 422, invalid, "token ids"),
-        ("/embed", left, 422, invalid, "`Right`"),
-        ("/embed", prompt, 422, invalid, "no prompt `q`"),
-        ("/embed", too_long, 413, invalid, "256 tokens"),
+        ("/embed", up, 422, invalid, "`Left`"),
+        ("/embed", prompt.clone(), 422, invalid, "no prompt `q`"),
+        ("/embed_all", prompt, 422, invalid, "no prompt `q`"),
+        ("/embed", too_long.clone(), 413, invalid, "256 tokens"),
+        ("/embed_all", too_long, 413, invalid, "256 tokens"),
         ("/decode", json!({"ids": ["a"]}), 422, invalid, "token ids"),
     ] {
         check_error(&flow, (path, &body), (status, kind), part).await;
     }
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_long_text_is_cut_off_if_a_request_asks_for_it() {
+    let flow = encoder();
+    let vectors = async |path: &str, text: &str, direction: &str| {
+        let body = json!({"inputs": text, "truncation_direction": direction});
+        post(&flow, path, &body).await.json()
+    };
+    // Each word is a token, and the model reads 254 of them with two special ones.
+    let words = ["one", "two", "three"].repeat(90);
+    let (text, beginning, end) = (
+        words.join(" "),
+        words[..254].join(" "),
+        words[270 - 254..].join(" "),
+    );
+    for path in ["/embed", "/embed_all"] {
+        let left = vectors(path, &text, "Left").await;
+        assert_eq!(left, vectors(path, &end, "Right").await, "{path}");
+        let right = vectors(path, &text, "Right").await;
+        assert_eq!(right, vectors(path, &beginning, "Right").await, "{path}");
+        assert_ne!(left, right, "{path}");
+    }
+    let embed = async |text: &str, truncate: &str| {
+        let body = json!({"texts": [text], "truncate": truncate});
+        post(&flow, "/v2/embed", &body).await.json()["embeddings"].clone()
+    };
+    assert_eq!(embed(&text, "START").await, embed(&end, "END").await);
 }
 
 #[tokio::test]

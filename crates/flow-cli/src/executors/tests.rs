@@ -155,7 +155,7 @@ fn the_options_of_every_built_in_executor_can_be_checked() {
     let known = machine.known(machine.root.path());
     for builtin in builtin::BUILTIN {
         let mut options = Map::new();
-        if builtin.name == "text-classifier" {
+        if ["sparse-encoder", "text-classifier"].contains(&builtin.name) {
             options.insert("model".to_owned(), "a/b".into());
         }
         assert_eq!(known.check_options(builtin.name, &options), []);

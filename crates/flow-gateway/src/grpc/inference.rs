@@ -17,7 +17,6 @@ use flow_proto::inference::{
 };
 use futures_util::{Stream, StreamExt};
 use prost::Message;
-use serde_json::Map;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::tensors::{FLOATS, TEXTS, Texts};
@@ -56,10 +55,8 @@ impl InferenceService {
         check_version(&name, &version)?;
         let wanted = EmbedRequest {
             texts,
-            parameters: Map::new(),
             field: "inputs",
-            dimensions: None,
-            normalize: false,
+            ..EmbedRequest::default()
         };
         let embeddings = embed(&self.0, &models, model, wanted, options).await?;
         let vectors = embeddings.vectors;

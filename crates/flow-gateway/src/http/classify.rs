@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use super::api_error::ApiError;
 use super::model_call::{ModelCall, ModelWork, PIECE_TEXTS, check_texts};
 use super::models::{ServedModel, ServedModels};
+use super::truncation::Truncation;
 use crate::service::GatewayService;
 
 /// Parameters of a classifier.
 const RAW_SCORES: &str = "raw_scores";
-const TRUNCATE: &str = "truncate";
 const TOP_K: &str = "top_k";
 const ACCESS_PATHS: &str = "access_paths";
 
@@ -30,8 +30,7 @@ pub(crate) struct ClassifyRequest {
     pub(crate) field: &'static str,
     /// Whether scores are as the model gives them, instead of from 0 to 1.
     pub(crate) raw_scores: bool,
-    /// Whether a text that is too long is truncated, or refused; `None` leaves it to the executor.
-    pub(crate) truncate: Option<bool>,
+    pub(crate) truncation: Truncation,
 }
 
 /// A text, or a pair of texts.
@@ -91,7 +90,7 @@ pub(crate) async fn classify(
         service,
         models,
         model,
-        parameters: &parameters(request, labels.len()),
+        parameters: &parameters(request, model, labels.len())?,
         options,
         field: request.field,
         count: inputs.len(),
@@ -151,17 +150,20 @@ fn labels(model: &ServedModel) -> Result<&[String], Failure> {
 }
 
 /// Parameters of the executor. They override the options of the flow file that would change the reply.
-fn parameters(request: &ClassifyRequest, labels: usize) -> Map<String, Value> {
+fn parameters(
+    request: &ClassifyRequest,
+    model: &ServedModel,
+    labels: usize,
+) -> Result<Map<String, Value>, ApiError> {
     let parameters = [
-        (TOP_K, Some(labels.into())),
-        (ACCESS_PATHS, Some("@r".into())),
-        (RAW_SCORES, Some(request.raw_scores.into())),
-        (TRUNCATE, request.truncate.map(Value::from)),
+        (TOP_K, labels.into()),
+        (ACCESS_PATHS, "@r".into()),
+        (RAW_SCORES, request.raw_scores.into()),
     ];
-    let given = parameters.into_iter();
-    given
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
+    let parameters = parameters.map(|(name, value): (_, Value)| (name.to_owned(), value));
+    let mut parameters = Map::from_iter(parameters);
+    request.truncation.write(&mut parameters, model)?;
+    Ok(parameters)
 }
 
 /// A document for each text. The second text of a pair is a tag.
@@ -299,6 +301,14 @@ mod tests {
             ..ClassifyRequest::default()
         };
         let expected = serde_json::json!({"top_k": 3, "access_paths": "@r", "raw_scores": true});
-        assert_eq!(Value::Object(parameters(&request, 3)), expected);
+        let model = ServedModel {
+            id: "m".to_owned(),
+            executor: "c".to_owned(),
+            endpoint: "/classify".to_owned(),
+            info: None,
+            version: DocArrayVersion::default(),
+        };
+        let parameters = parameters(&request, &model, 3).unwrap();
+        assert_eq!(Value::Object(parameters), expected);
     }
 }

@@ -22,6 +22,7 @@ use super::models::ServedModels;
 use super::prompts::{TextRole, choose_for_role};
 use super::state::HttpState;
 use super::text_input::TextInput;
+use super::truncation::Truncation;
 use super::vector_format::{FormattedVector, VectorFormat};
 
 #[cfg(test)]
@@ -138,16 +139,17 @@ impl EmbedBody {
 
     fn translate(self) -> Result<EmbedRequest, ApiError> {
         self.refuse_what_is_not_there()?;
-        let mut parameters = Map::new();
-        if self.truncate == Some(Truncate::None) {
-            parameters.insert("truncate".to_owned(), false.into());
-        }
+        let truncation = Truncation {
+            truncate: (self.truncate == Some(Truncate::None)).then_some(false),
+            left: (self.truncate == Some(Truncate::Start)).then_some("truncate"),
+        };
         Ok(EmbedRequest {
             dimensions: self.output_dimension.map(|it| (it, "output_dimension")),
             texts: self.into_texts()?,
-            parameters,
+            parameters: Map::new(),
             field: "texts",
             normalize: false,
+            truncation,
         })
     }
 
@@ -159,11 +161,6 @@ impl EmbedBody {
         {
             let message = "`images` needs a model for images, and the flow has models for texts";
             return Err(ApiError::invalid("images", message));
-        }
-        if self.truncate == Some(Truncate::Start) {
-            let message =
-                "`truncate` can be `END` or `NONE`: the tokenizer cuts off the end of a text";
-            return Err(ApiError::invalid("truncate", message));
         }
         if self.max_tokens.is_some() {
             let message = "`max_tokens` cannot be chosen by a request; set `max_length` in the flow file, in the \
@@ -253,7 +250,7 @@ mod tests {
     #[test]
     fn unsupported_options_are_refused() {
         check_refused(&json!({"model": "m"}), "texts");
-        check_refused(&json!({"texts": ["a"], "truncate": "START"}), "truncate");
+        check_refused(&json!({"texts": ["a"], "truncate": "MIDDLE"}), "truncate");
         check_refused(&json!({"texts": ["a"], "images": ["x"]}), "images");
         check_refused(&json!({"texts": ["a"], "max_tokens": 9}), "max_tokens");
         check_refused(

@@ -1,14 +1,13 @@
 //! Encodes texts by the flow, for every API that asks for vectors.
 
 use axum::http::HeaderMap;
-use flow_core::{
-    CallOptions, Code, DocArrayVersion, Document, DocumentArray, EmbeddingType, Failure, Tensor,
-};
+use flow_core::{CallOptions, Code, Document, EmbeddingType, Failure, Tensor};
 use serde_json::{Map, Value, json};
 
 use super::api_error::ApiError;
-use super::model_call::{ModelCall, ModelWork, PIECE_TEXTS, check_texts};
+use super::model_call::{ModelCall, ModelWork, PIECE_TEXTS, check_texts, text_documents};
 use super::models::{ServedModel, ServedModels};
+use super::truncation::Truncation;
 use crate::service::GatewayService;
 
 /// The texts of a call, and what it asks of their vectors.
@@ -23,6 +22,7 @@ pub(crate) struct EmbedRequest {
     pub(crate) dimensions: Option<(usize, &'static str)>,
     /// Whether vectors that the model does not normalize are normalized here.
     pub(crate) normalize: bool,
+    pub(crate) truncation: Truncation,
 }
 
 /// The vectors of a call.
@@ -60,6 +60,7 @@ pub(crate) async fn embed(
 ) -> Result<Embeddings, ApiError> {
     check_texts(service, request.field, request.texts.iter())?;
     ask_for_floats(model, &mut request.parameters);
+    request.truncation.write(&mut request.parameters, model)?;
     let cut = cut(model, &request)?;
     let count = request.texts.len();
     let call = ModelCall {
@@ -73,7 +74,7 @@ pub(crate) async fn embed(
     };
     let mut vectors = Vec::with_capacity(count);
     let pieces = pieces(std::mem::take(&mut request.texts)).into_iter();
-    let pieces = pieces.map(|texts| documents(texts, model.version));
+    let pieces = pieces.map(|texts| text_documents(&texts, model.version));
     let work = call
         .run(pieces, |documents| {
             for document in documents.iter() {
@@ -85,16 +86,6 @@ pub(crate) async fn embed(
         .await?;
     check_reply(count, vectors.len(), &model.executor)?;
     Ok(Embeddings { vectors, work })
-}
-
-/// Documents with these texts.
-fn documents(texts: Vec<String>, version: DocArrayVersion) -> DocumentArray {
-    let documents = texts.into_iter().map(|text| {
-        let mut document = Document::of_version(version);
-        document.set_text(text);
-        document
-    });
-    documents.collect()
 }
 
 /// Asks for floats, from which every format is made, if the executor would send something else.

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use flow_core::{CallOptions, Code, DocumentArray, Failure, Usage, parameters};
+use flow_core::{
+    CallOptions, Code, DocArrayVersion, Document, DocumentArray, Failure, Usage, parameters,
+};
 use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, RouteProto};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -144,6 +146,16 @@ impl ModelWork {
         });
         entries.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Documents with these texts.
+pub(super) fn text_documents(texts: &[impl AsRef<str>], version: DocArrayVersion) -> DocumentArray {
+    let documents = texts.iter().map(|text| {
+        let mut document = Document::of_version(version);
+        document.set_text(text.as_ref());
+        document
+    });
+    documents.collect()
 }
 
 /// Checks the number of the texts of a field, and that each has something to read.

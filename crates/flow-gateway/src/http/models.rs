@@ -151,6 +151,7 @@ impl ServedModels {
             ModelKind::Embedding,
             ModelKind::Reranker,
             ModelKind::Classifier,
+            ModelKind::SparseEmbedding,
         ];
         let is_there = |kind: &ModelKind| self.of_kind(*kind).next().is_some();
         let found = kinds.into_iter().find(is_there);
@@ -158,7 +159,7 @@ impl ServedModels {
     }
 
     /// The model of any kind that a request means. Without a name it is the only one that makes vectors, or else the only reranker, or else the only
-    /// classifier.
+    /// classifier, or else the only one that makes sparse vectors.
     pub(crate) fn find_any(&self, name: Option<&str>) -> Result<&ServedModel, ApiError> {
         match name.filter(|name| !name.is_empty()) {
             Some(name) => {
@@ -194,6 +195,7 @@ impl ServedModels {
             _ if self.incomplete => not_ready(),
             (ModelKind::Reranker, _) => self.no_model("for reranking"),
             (ModelKind::Classifier, _) => self.no_model("for classification"),
+            (ModelKind::SparseEmbedding, _) => self.no_model("for sparse embeddings"),
             _ if self.all().next().is_some() => self.no_model("for embeddings"),
             (_, Some(name)) => self.unknown(None, name),
             (_, None) => ApiError::new(ErrorKind::NoModel, NO_MODEL),
@@ -201,7 +203,7 @@ impl ServedModels {
     }
 
     /// The error of a route that needs a kind of model which the flow does not have.
-    pub(crate) fn no_model(&self, what: &str) -> ApiError {
+    fn no_model(&self, what: &str) -> ApiError {
         let of_kind = |kind, what: &str| {
             let names = self.names(Some(kind));
             (!names.is_empty()).then(|| format!("{names}, {what}"))
@@ -210,6 +212,7 @@ impl ServedModels {
             of_kind(ModelKind::Embedding, "for embeddings"),
             of_kind(ModelKind::Reranker, "for reranking"),
             of_kind(ModelKind::Classifier, "for classification"),
+            of_kind(ModelKind::SparseEmbedding, "for sparse embeddings"),
         ];
         let there: Vec<String> = there.into_iter().flatten().collect();
         let there = match there.is_empty() {
@@ -270,6 +273,7 @@ fn with_article(kind: ModelKind) -> &'static str {
         ModelKind::Embedding => "an embedding model",
         ModelKind::Reranker => "a reranker",
         ModelKind::Classifier => "a classifier",
+        ModelKind::SparseEmbedding => "a model for sparse embeddings",
         ModelKind::Other => "a model",
     }
 }

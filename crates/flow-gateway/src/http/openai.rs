@@ -20,6 +20,7 @@ use super::models::{ServedModel, ServedModels};
 use super::prompts::{TextRole, choose_first, choose_for_role, has_prompt_for};
 use super::state::HttpState;
 use super::text_input::TextInput;
+use super::truncation::Truncation;
 use super::vector_format::{FormattedVector, VectorFormat};
 
 /// The fields of a request.
@@ -167,15 +168,16 @@ impl EmbeddingsRequest {
         if let Some(normalized) = self.normalized {
             parameters.insert("normalize".to_owned(), normalized.into());
         }
-        if let Some(truncate) = self.truncate {
-            parameters.insert("truncate".to_owned(), truncate.into());
-        }
         Ok(EmbedRequest {
             texts: input.texts("input")?,
             parameters,
             field: "input",
             dimensions: self.dimensions.map(|it| (it, "dimensions")),
             normalize: false,
+            truncation: Truncation {
+                truncate: self.truncate,
+                left: None,
+            },
         })
     }
 

@@ -69,6 +69,7 @@ async fn describe(state: &HttpState, options: &CallOptions) -> Result<Value, Fai
         encoders: names(ModelKind::Embedding),
         rerankers: names(ModelKind::Reranker),
         classifiers: names(ModelKind::Classifier),
+        sparse_encoders: names(ModelKind::SparseEmbedding),
     };
     let served = Served::new(&state.options, &offered, names, state.keys);
     Ok(document(&served))

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::api_error::{ApiError, ErrorKind};
 use super::model_call::{ModelCall, ModelWork, PIECE_TEXTS, check_texts};
 use super::models::{ServedModel, ServedModels};
+use super::truncation::Truncation;
 use crate::service::GatewayService;
 
 /// The score that a reranker gives the matches of a document.
@@ -13,7 +14,6 @@ const RELEVANCE: &str = "relevance";
 
 /// Parameters of a reranker.
 const RAW_SCORES: &str = "raw_scores";
-const TRUNCATE: &str = "truncate";
 const TOP_K: &str = "top_k";
 const ACCESS_PATHS: &str = "access_paths";
 
@@ -31,8 +31,7 @@ pub(crate) struct RerankRequest {
     pub(crate) limit: Option<usize>,
     /// Whether scores are as the model gives them, instead of from 0 to 1.
     pub(crate) raw_scores: bool,
-    /// Whether a text that is too long is truncated, or refused; `None` leaves it to the executor.
-    pub(crate) truncate: Option<bool>,
+    pub(crate) truncation: Truncation,
 }
 
 /// A text of a request, by its place there.
@@ -77,7 +76,7 @@ pub(crate) async fn rerank(
         service,
         models,
         model,
-        parameters: &parameters(request),
+        parameters: &parameters(request, model)?,
         options,
         field: request.field,
         count: request.texts.len(),
@@ -115,17 +114,19 @@ fn check_request(service: &GatewayService, request: &RerankRequest) -> Result<()
 }
 
 /// Parameters of the executor. They override the options of the flow file that would change the reply.
-fn parameters(request: &RerankRequest) -> Map<String, Value> {
+fn parameters(
+    request: &RerankRequest,
+    model: &ServedModel,
+) -> Result<Map<String, Value>, ApiError> {
     let parameters = [
-        (TOP_K, Some(PIECE_TEXTS.into())),
-        (ACCESS_PATHS, Some("@r".into())),
-        (RAW_SCORES, Some(request.raw_scores.into())),
-        (TRUNCATE, request.truncate.map(Value::from)),
+        (TOP_K, PIECE_TEXTS.into()),
+        (ACCESS_PATHS, "@r".into()),
+        (RAW_SCORES, request.raw_scores.into()),
     ];
-    let given = parameters.into_iter();
-    given
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
+    let parameters = parameters.map(|(name, value): (_, Value)| (name.to_owned(), value));
+    let mut parameters = Map::from_iter(parameters);
+    request.truncation.write(&mut parameters, model)?;
+    Ok(parameters)
 }
 
 /// A document with the query, whose matches are the texts. The id of each is its place.
@@ -225,12 +226,23 @@ mod tests {
     #[test]
     fn the_parameters_are_those_of_the_executor() {
         let request = RerankRequest {
-            truncate: Some(false),
+            truncation: Truncation {
+                truncate: Some(false),
+                left: None,
+            },
             ..RerankRequest::default()
+        };
+        let model = ServedModel {
+            id: "m".to_owned(),
+            executor: "r".to_owned(),
+            endpoint: "/rank".to_owned(),
+            info: None,
+            version: DocArrayVersion::default(),
         };
         let expected = serde_json::json!({
             "top_k": 64, "access_paths": "@r", "raw_scores": false, "truncate": false,
         });
-        assert_eq!(Value::Object(parameters(&request)), expected);
+        let parameters = parameters(&request, &model).unwrap();
+        assert_eq!(Value::Object(parameters), expected);
     }
 }

@@ -1,26 +1,27 @@
 //! The API of text-embeddings-inference.
 
 mod compute_headers;
+mod direction;
 pub(super) mod embed_all;
+mod embed_sparse;
 mod errors;
 mod info;
 mod predict;
 mod rerank;
 pub(super) mod tokens;
-mod truncation;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use flow_core::ModelKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use self::compute_headers::{characters, compute_headers};
+use self::direction::{Direction, truncation};
 use self::errors::failed;
-use self::truncation::{Direction, refuse_left};
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
@@ -44,6 +45,8 @@ pub(super) const EMBED_FIELDS: &[&str] = &[
 #[cfg(test)]
 pub(super) use embed_all::EMBED_ALL_FIELDS;
 #[cfg(test)]
+pub(super) use embed_sparse::EMBED_SPARSE_FIELDS;
+#[cfg(test)]
 pub(super) use predict::PREDICT_FIELDS;
 #[cfg(test)]
 pub(super) use rerank::RERANK_FIELDS;
@@ -60,7 +63,7 @@ pub(crate) fn routes() -> Router<HttpState> {
         .route("/tokenize", post(tokens::tokenize))
         .route("/decode", post(tokens::decode))
         .route("/embed_all", post(embed_all::embed_all))
-        .route("/embed_sparse", absent("for sparse embeddings"))
+        .route("/embed_sparse", post(embed_sparse::embed_sparse))
         .route("/predict", post(predict::predict))
         .route("/rerank", post(rerank::rerank_texts))
         .route("/info", get(info::info))
@@ -120,6 +123,7 @@ async fn root(State(state): State<HttpState>, request: Request) -> Response {
     match models.first_kind() {
         Some(ModelKind::Reranker) => rerank::rerank_texts(State(state), request).await,
         Some(ModelKind::Classifier) => predict::predict(State(state), request).await,
+        Some(ModelKind::SparseEmbedding) => embed_sparse::embed_sparse(State(state), request).await,
         _ => embed_texts(State(state), request).await,
     }
 }
@@ -148,7 +152,6 @@ async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, A
 impl EmbedBody {
     fn translate(self) -> Result<EmbedRequest, ApiError> {
         let missing = || ApiError::invalid("inputs", "`inputs` is missing; it has the texts");
-        refuse_left(self.truncation_direction)?;
         let inputs = self.inputs.ok_or_else(missing)?;
         let mut parameters = Map::new();
         // TEI normalizes unless it is asked not to, whatever the model does.
@@ -156,15 +159,13 @@ impl EmbedBody {
         if !normalize {
             parameters.insert("normalize".to_owned(), false.into());
         }
-        if let Some(truncate) = self.truncate {
-            parameters.insert("truncate".to_owned(), truncate.into());
-        }
         Ok(EmbedRequest {
             texts: inputs.texts("inputs")?,
             parameters,
             field: "inputs",
             dimensions: self.dimensions.map(|it| (it, "dimensions")),
             normalize,
+            truncation: truncation(self.truncate, self.truncation_direction),
         })
     }
 }
@@ -209,16 +210,13 @@ impl SimilarityBody {
             ));
         }
         let options = self.parameters.unwrap_or_default();
-        refuse_left(options.truncation_direction)?;
-        let truncate = options
-            .truncate
-            .map(|it| ("truncate".to_owned(), it.into()));
         Ok(EmbedRequest {
             texts: [vec![inputs.source_sentence], inputs.sentences].concat(),
-            parameters: truncate.into_iter().collect(),
+            parameters: Map::new(),
             field: "inputs",
             dimensions: None,
             normalize: true,
+            truncation: truncation(options.truncate, options.truncation_direction),
         })
     }
 }
@@ -230,14 +228,6 @@ fn cosines(vectors: &[Vec<f32>]) -> Vec<f32> {
     };
     let cosine = |other: &Vec<f32>| source.iter().zip(other).map(|(a, b)| a * b).sum();
     others.iter().map(cosine).collect()
-}
-
-/// A route for a kind of model that no executor has.
-fn absent(what: &'static str) -> MethodRouter<HttpState> {
-    post(async move |State(state): State<HttpState>| {
-        let models = ServedModels::of(&state.service.snapshot()).await;
-        failed(&models.no_model(what))
-    })
 }
 
 async fn health(State(state): State<HttpState>) -> Response {

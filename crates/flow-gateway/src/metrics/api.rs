@@ -42,8 +42,8 @@ impl Api {
         match operation.split_once(' ').map_or("", |(_, route)| route) {
             "/v1/rerank" | "/v2/embed" | "/v2/rerank" => Self::Cohere,
             "/v2" => Self::OpenInference,
-            "/" | "/embed" | "/embed_all" | "/predict" | "/rerank" | "/similarity"
-            | "/tokenize" | "/decode" => Self::Tei,
+            "/" | "/embed" | "/embed_all" | "/embed_sparse" | "/predict" | "/rerank"
+            | "/similarity" | "/tokenize" | "/decode" => Self::Tei,
             route if route.starts_with("/v1/") => Self::OpenAi,
             route if route.starts_with("/v2/") => Self::OpenInference,
             _ => Self::Http,

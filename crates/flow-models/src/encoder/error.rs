@@ -21,6 +21,9 @@ pub enum LoadEncoderError {
     /// The model's sentence-transformers files are invalid or unsupported.
     #[error(transparent)]
     SentenceConfig(#[from] SentenceConfigError),
+    /// The model gives sparse vectors.
+    #[error("the model gives sparse vectors; the executor `sparse-encoder` runs it")]
+    Sparse,
     /// The model could not be loaded.
     #[error("cannot load the model in `{folder}`")]
     Model {
@@ -88,6 +91,12 @@ pub enum EncodeError {
         /// Number of tokens.
         tokens: usize,
         /// Maximum number of tokens.
+        max: usize,
+    },
+    /// The sparse vectors of a call have too many weights together.
+    #[error("the vectors of one call have more than {max} weights")]
+    TooManyWeights {
+        /// Maximum number of weights.
         max: usize,
     },
     /// It was cancelled between two batches.

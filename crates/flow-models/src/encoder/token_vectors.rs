@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{EncodeError, IsCancelled, TextEncoder};
+use super::{EncodeError, EncodeRequest, IsCancelled, Reading, TextEncoder};
 use crate::batch_plan::plan_batches;
 use crate::encode_times::{EncodeTimer, EncodeTimes};
 
@@ -23,7 +23,7 @@ impl TextEncoder {
     }
 
     /// Encodes texts, and returns the vectors of their tokens, in the order of the texts: what the model gives, neither pooled nor
-    /// normalized. `prompt` is the text before each, if it is not the default one. All texts together may have `tokens_max` tokens.
+    /// normalized, whatever the request says. All texts together may have `tokens_max` tokens.
     ///
     /// # Errors
     ///
@@ -32,12 +32,16 @@ impl TextEncoder {
     pub fn token_vectors<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
-        (prompt, tokens_max): (Option<&str>, usize),
+        (request, tokens_max): (EncodeRequest<'_>, usize),
         is_cancelled: IsCancelled<'_>,
     ) -> Result<(Vec<TokenVectors>, EncodeTimes), EncodeError> {
         let timer = EncodeTimer::start();
-        let prompt = self.prompt(prompt)?;
-        let ids = timer.tokenize(|| self.tokenize(texts, &prompt, (self.limits, is_cancelled)))?;
+        let prompt = self.prompt(request.prompt)?;
+        let reading = Reading {
+            prompt: &prompt,
+            direction: request.direction,
+        };
+        let ids = timer.tokenize(|| self.tokenize(texts, reading, (self.limits, is_cancelled)))?;
         let lengths: Vec<usize> = ids.iter().map(Vec::len).collect();
         let tokens = lengths.iter().sum();
         if tokens > tokens_max {

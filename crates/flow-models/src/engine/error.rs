@@ -55,6 +55,18 @@ pub enum ModelError {
         #[source]
         source: WeightsError,
     },
+    /// The model has no head for masked words.
+    #[error(
+        "`{path}` has no head for masked words: a tensor is missing; sparse vectors need a SPLADE model, such as \
+         `naver/splade-cocondenser-ensembledistil`"
+    )]
+    NoMaskedLmHead {
+        /// The file with the weights.
+        path: PathBuf,
+        /// The missing tensor.
+        #[source]
+        source: Box<WeightsError>,
+    },
     /// The head has no label.
     #[error("the classification head in `{path}` has no labels")]
     NoLabel {

@@ -14,6 +14,7 @@ mod error;
 mod gpu;
 mod info;
 mod labels;
+mod masked_lm_head;
 mod size;
 
 use std::fs;
@@ -34,6 +35,7 @@ pub use info::EngineInfo;
 pub(crate) use classification_head::ClassificationHead;
 pub(crate) use config::cpu_kernels;
 pub(crate) use labels::{LabelConfig, ScoreFunction};
+pub(crate) use masked_lm_head::MaskedLmHead;
 
 use crate::family::{Architecture, ModelFamily, ModelTensors};
 use crate::pooling::PoolingHead;
@@ -285,6 +287,22 @@ pub(crate) fn load_classifier(
     let head = ClassificationHead::load(&files.architecture, &files.weights, kernels)?;
     let engine = CpuEngine::load(&files.tensors(), (folder, cache), kernels)?;
     Ok((engine, head, labels))
+}
+
+/// Loads the model in `folder` with its head for masked words. `cache` is a folder for what is computed from a model once.
+///
+/// # Errors
+///
+/// If its family is not supported, its weights do not match its `config.json`, or it has no such head.
+pub(crate) fn load_masked_lm(
+    folder: &Path,
+    kernels: Kernels,
+    cache: Option<&Path>,
+) -> Result<(CpuEngine, MaskedLmHead), ModelError> {
+    let files = ModelFiles::open(folder, FAMILIES)?;
+    let head = MaskedLmHead::load(&files.architecture, &files.weights, kernels)?;
+    let engine = CpuEngine::load(&files.tensors(), (folder, cache), kernels)?;
+    Ok((engine, head))
 }
 
 /// The field of `config.json` that determines how to read the others.

@@ -93,6 +93,19 @@ pub(crate) enum ClassificationActivation {
     Tanh,
 }
 
+/// Names of the tensors of a head for masked words.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MaskedLmNames {
+    /// The linear layer, without `.weight` or `.bias`.
+    pub(super) transform: &'static str,
+    /// The layer norm, without `.weight` or `.bias`.
+    pub(super) norm: &'static str,
+    /// The vectors of the words. Without it, they are the word embeddings.
+    pub(super) words: &'static str,
+    /// A value for each word.
+    pub(super) bias: &'static str,
+}
+
 /// An architecture that is invalid or unsupported.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchitectureError {
@@ -165,6 +178,36 @@ impl ModelFamily {
         match self {
             Self::DistilBert => ClassificationActivation::Relu,
             Self::Bert | Self::Roberta | Self::Mpnet => ClassificationActivation::Tanh,
+        }
+    }
+
+    /// Names of the head for masked words.
+    pub(super) fn masked_lm(self) -> MaskedLmNames {
+        let [transform, norm, words, bias] = match self {
+            Self::Bert => [
+                "cls.predictions.transform.dense",
+                "cls.predictions.transform.LayerNorm",
+                "cls.predictions.decoder.weight",
+                "cls.predictions.bias",
+            ],
+            Self::DistilBert => [
+                "vocab_transform",
+                "vocab_layer_norm",
+                "vocab_projector.weight",
+                "vocab_projector.bias",
+            ],
+            Self::Roberta | Self::Mpnet => [
+                "lm_head.dense",
+                "lm_head.layer_norm",
+                "lm_head.decoder.weight",
+                "lm_head.bias",
+            ],
+        };
+        MaskedLmNames {
+            transform,
+            norm,
+            words,
+            bias,
         }
     }
 
@@ -254,6 +297,14 @@ impl Architecture {
             epsilon: config.layer_norm_eps,
             activation: activation(&config.hidden_act)?,
         })
+    }
+
+    /// The activation of the head for masked words.
+    pub(crate) fn masked_lm_activation(&self) -> Activation {
+        match self.family {
+            ModelFamily::Bert | ModelFamily::DistilBert => self.activation,
+            ModelFamily::Roberta | ModelFamily::Mpnet => Activation::Gelu,
+        }
     }
 
     /// Maximum tokens of a text.

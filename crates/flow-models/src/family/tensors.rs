@@ -21,7 +21,18 @@ pub(crate) struct LinearTensors {
     pub(crate) bias: Vec<f32>,
 }
 
+/// The tensors of a head for masked words.
+pub(crate) struct MaskedLmTensors {
+    /// The first layer: `hidden_size × hidden_size`.
+    pub(crate) transform: LinearTensors,
+    /// The layer norm after it.
+    pub(crate) norm: LayerNormTensors,
+    /// The second layer: `vocab_size × hidden_size`.
+    pub(crate) words: LinearTensors,
+}
+
 /// The tensors of a layer norm.
+#[derive(Debug)]
 pub(crate) struct LayerNormTensors {
     /// Factor of each normalized value.
     pub(crate) scale: Vec<f32>,
@@ -88,6 +99,33 @@ impl<'a> ModelTensors<'a> {
         Ok([read(hidden)?, read(labels)?])
     }
 
+    /// The head for masked words. Its tensors have been checked by no one.
+    pub(crate) fn masked_lm(&self) -> Result<MaskedLmTensors, WeightsError> {
+        let names = self.architecture.family.masked_lm();
+        let (hidden, vocabulary) = (self.architecture.hidden_size, self.architecture.vocab_size);
+        let read = |name: &str, shape: &[usize]| {
+            self.weights.check(name, shape)?;
+            self.weights.read(name)
+        };
+        let transform = LinearTensors {
+            weights: read(&format!("{}.weight", names.transform), &[hidden, hidden])?,
+            bias: read(&format!("{}.bias", names.transform), &[hidden])?,
+        };
+        let has_words = self.weights.contains(names.words);
+        let words = LinearTensors {
+            weights: match has_words {
+                true => read(names.words, &[vocabulary, hidden])?,
+                false => self.word_embeddings()?,
+            },
+            bias: read(names.bias, &[vocabulary])?,
+        };
+        Ok(MaskedLmTensors {
+            transform,
+            norm: self.norm_of(names.norm)?,
+            words,
+        })
+    }
+
     /// The relative position bias, if the model has one: for each head, a value for each distance from a query to a key,
     /// from `1 - max_tokens` to `max_tokens - 1`.
     pub(crate) fn position_bias(&self) -> Result<Option<Vec<f32>>, WeightsError> {
@@ -142,8 +180,13 @@ impl<'a> ModelTensors<'a> {
     }
 
     fn norm(&self, name: &str) -> Result<LayerNormTensors, WeightsError> {
+        self.norm_of(&format!("{}{name}", self.prefix))
+    }
+
+    /// A layer norm by its whole name.
+    fn norm_of(&self, name: &str) -> Result<LayerNormTensors, WeightsError> {
         // Checkpoints converted from TensorFlow use its names.
-        let gamma = format!("{}{name}.gamma", self.prefix);
+        let gamma = format!("{name}.gamma");
         let (scale, shift) = if self.weights.contains(&gamma) {
             ("gamma", "beta")
         } else {
@@ -156,7 +199,7 @@ impl<'a> ModelTensors<'a> {
     }
 
     fn norm_tensor(&self, name: &str, part: &str) -> Result<Vec<f32>, WeightsError> {
-        let name = format!("{}{name}.{part}", self.prefix);
+        let name = format!("{name}.{part}");
         self.weights
             .check(&name, &[self.architecture.hidden_size])?;
         self.weights.read(&name)

@@ -2,6 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::encoder::EncodeRequest;
+use crate::truncation::TruncationDirection;
+
 /// A hash of a text, and of what a request says about its vector. Two texts with the same key cannot be constructed, so no client
 /// can put a vector in the place of another text's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,10 +13,16 @@ pub(crate) struct VectorKey(pub(super) [u8; Self::LEN]);
 impl VectorKey {
     pub(super) const LEN: usize = 32;
 
-    /// `prompt` is the text put before this one, if it is not the default of the encoder.
-    pub(crate) fn new(text: &str, prompt: Option<&str>, is_normalized: bool) -> Self {
+    /// The key of a text that is encoded as `request` says.
+    pub(crate) fn new(text: &str, request: EncodeRequest<'_>, is_normalized: bool) -> Self {
+        let EncodeRequest {
+            prompt, direction, ..
+        } = request;
+        let is_cut_left = direction == TruncationDirection::Left;
         let mut hash = Sha256::new();
-        hash.update([u8::from(is_normalized) + 2 * u8::from(prompt.is_some())]);
+        hash.update([u8::from(is_normalized)
+            + 2 * u8::from(prompt.is_some())
+            + 4 * u8::from(is_cut_left)]);
         if let Some(prompt) = prompt {
             // Its length tells where the text begins.
             hash.update((prompt.len() as u64).to_le_bytes());

@@ -54,11 +54,12 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoder::EncodeRequest;
 
     #[test]
     fn the_store_stays_within_its_size_and_keeps_what_comes_again() {
         let mut memory = Memory::new(100 * (4 * 2 + OVERHEAD_BYTES), 2);
-        let key = |n: usize| VectorKey::new(&n.to_string(), None, true);
+        let key = |n: usize| VectorKey::new(&n.to_string(), EncodeRequest::default(), true);
         let mut row = [0.0; 2];
         memory.insert(key(0), 7, &[1.0, 2.0]);
         for n in 1..1_000 {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use super::disk::Disk;
 use super::key::VectorKey;
 use super::segment;
+use crate::encoder::EncodeRequest;
+use crate::truncation::TruncationDirection;
 
 const WIDTH: usize = 3;
 
@@ -15,7 +17,7 @@ fn open(root: &Path, max_bytes: u64) -> Disk {
 }
 
 fn key(n: usize) -> VectorKey {
-    VectorKey::new(&format!("text {n}"), None, true)
+    VectorKey::new(&format!("text {n}"), EncodeRequest::default(), true)
 }
 
 fn row(n: usize) -> [f32; WIDTH] {
@@ -80,9 +82,25 @@ fn vectors_are_found_by_the_next_process() {
 
 #[test]
 fn normalized_and_unnormalized_vectors_of_a_text_are_stored_separately() {
+    let request = EncodeRequest::default();
     assert_ne!(
-        VectorKey::new("text", None, true),
-        VectorKey::new("text", None, false)
+        VectorKey::new("text", request, true),
+        VectorKey::new("text", request, false)
+    );
+}
+
+#[test]
+fn vectors_of_a_text_that_is_cut_at_either_side_are_stored_separately() {
+    let key = |direction| {
+        let request = EncodeRequest {
+            direction,
+            ..EncodeRequest::default()
+        };
+        VectorKey::new("text", request, true)
+    };
+    assert_ne!(
+        key(TruncationDirection::Left),
+        key(TruncationDirection::Right)
     );
 }
 
@@ -94,7 +112,13 @@ fn vectors_of_a_text_after_different_prompts_are_stored_separately() {
         (Some("q"), ": text"),
         (Some(""), "q: text"),
     ];
-    let keys = keys.map(|(prompt, text)| VectorKey::new(text, prompt, true));
+    let keys = keys.map(|(prompt, text)| {
+        let request = EncodeRequest {
+            prompt,
+            ..EncodeRequest::default()
+        };
+        VectorKey::new(text, request, true)
+    });
     for (at, key) in keys.iter().enumerate() {
         assert!(keys[..at].iter().all(|other| other != key), "{at}");
     }

@@ -8,7 +8,8 @@ use flow_models::{EncoderOptions, OpenDevices, Precision, TextEncoder};
 
 use crate::tiny_model::{
     EPSILON, HEADS, HIDDEN, INNER, LAYERS, TensorValues, TinyModel, classifier_values,
-    first_position, head_names, names, prefix, token_types, values,
+    first_position, head_names, masked_lm_names, masked_lm_values, names, prefix, token_types,
+    values,
 };
 
 /// Texts with their token ids, which include `[CLS]` and `[SEP]`.
@@ -51,6 +52,41 @@ pub(crate) fn classification_reference(
         _ => value.tanh(),
     });
     model.linear(label, &activated.collect::<Vec<_>>())
+}
+
+/// A plain implementation of a sparse encoder: the weight of each word of the vocabulary.
+pub(crate) fn sparse_reference(
+    (model_type, has_words): (&'static str, bool),
+    ids: &[usize],
+) -> Vec<f64> {
+    let start = format!("{}.", prefix(model_type));
+    let tensors = masked_lm_values(model_type, has_words).into_iter();
+    let tensors = tensors.map(|(name, shape, values)| {
+        let unprefixed = name.strip_prefix(&start).map(str::to_owned);
+        (unprefixed.unwrap_or(name), shape, values)
+    });
+    let model = ReferenceModel::with(model_type, tensors.collect());
+    let [transform, norm, words, bias] = masked_lm_names(model_type);
+    let words = match has_words {
+        true => &model.tensors[words],
+        false => &model.tensors["embeddings.word_embeddings.weight"],
+    };
+    let bias = &model.tensors[bias];
+    let mut largest = vec![0.0_f64; bias.len()];
+    for state in model.states(ids, ids.len()) {
+        let hidden: Row = model
+            .linear(transform, &state)
+            .into_iter()
+            .map(gelu)
+            .collect();
+        let hidden = model.norm(norm, &hidden);
+        let scores = words.chunks(HIDDEN).zip(bias);
+        let scores = scores.map(|(word, bias)| dot(word, &hidden) + bias);
+        for (largest, score) in largest.iter_mut().zip(scores) {
+            *largest = largest.max(score);
+        }
+    }
+    largest.into_iter().map(f64::ln_1p).collect()
 }
 
 impl ReferenceModel {

@@ -23,9 +23,11 @@ mod gpu;
 mod int8;
 mod memory;
 mod sources;
+mod sparse_encoder;
 mod text_classifier;
 mod tiny_model;
 mod token_vectors;
+mod truncation;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

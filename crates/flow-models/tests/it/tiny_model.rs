@@ -45,6 +45,15 @@ impl TinyModel {
         model
     }
 
+    /// A model with a head for masked words, of the family with this `model_type`. `has_words` says whether the words have vectors of
+    /// their own, besides the word embeddings.
+    pub(crate) fn masked_lm(model_type: &'static str, has_words: bool) -> Self {
+        let model = Self::of(model_type);
+        let values = masked_lm_values(model_type, has_words);
+        fs::write(model.file("model.safetensors"), safetensors(values)).unwrap();
+        model
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -244,6 +253,46 @@ pub(crate) fn classifier_values(model_type: &str, labels: usize) -> Vec<TensorVa
     for (name, outputs) in [(hidden, HIDDEN), (label, labels)] {
         all.push((format!("{name}.weight"), vec![outputs, HIDDEN]));
         all.push((format!("{name}.bias"), vec![outputs]));
+    }
+    filled(all)
+}
+
+/// The names of a head for masked words: the linear layer, the layer norm, the vectors of the words, and their bias.
+pub(crate) fn masked_lm_names(model_type: &str) -> [&'static str; 4] {
+    match model_type {
+        "bert" => [
+            "cls.predictions.transform.dense",
+            "cls.predictions.transform.LayerNorm",
+            "cls.predictions.decoder.weight",
+            "cls.predictions.bias",
+        ],
+        "distilbert" => [
+            "vocab_transform",
+            "vocab_layer_norm",
+            "vocab_projector.weight",
+            "vocab_projector.bias",
+        ],
+        _ => [
+            "lm_head.dense",
+            "lm_head.layer_norm",
+            "lm_head.decoder.weight",
+            "lm_head.bias",
+        ],
+    }
+}
+
+/// The name, shape and values of each tensor of a model with a head for masked words.
+pub(crate) fn masked_lm_values(model_type: &str, has_words: bool) -> Vec<TensorValues> {
+    let prefixed = |(name, shape)| (format!("{}.{name}", prefix(model_type)), shape);
+    let mut all: Vec<_> = tensors(model_type).into_iter().map(prefixed).collect();
+    let [transform, norm, words, bias] = masked_lm_names(model_type);
+    all.push((format!("{transform}.weight"), vec![HIDDEN, HIDDEN]));
+    all.push((format!("{transform}.bias"), vec![HIDDEN]));
+    all.push((format!("{norm}.weight"), vec![HIDDEN]));
+    all.push((format!("{norm}.bias"), vec![HIDDEN]));
+    all.push((bias.to_owned(), vec![VOCABULARY.len()]));
+    if has_words {
+        all.push((words.to_owned(), vec![VOCABULARY.len(), HIDDEN]));
     }
     filled(all)
 }

@@ -22,7 +22,7 @@ fn their_mean_is_the_vector_of_the_text() {
         let encoder = load(&TinyModel::of(model_type), PoolingMode::Mean);
         let texts: Vec<&str> = TEXTS.into_iter().cycle().take(150).collect();
         let (tokens, _) = encoder
-            .token_vectors(&texts, (None, 10_000), &|| false)
+            .token_vectors(&texts, (EncodeRequest::default(), 10_000), &|| false)
             .unwrap();
         let vectors = encoder.encode(&texts, None).unwrap();
         assert_eq!(tokens.len(), texts.len());
@@ -50,8 +50,12 @@ fn their_mean_is_the_vector_of_the_text() {
 fn a_prompt_is_read_before_each_text() {
     let encoder = load(&TinyModel::bert(), PoolingMode::LastToken);
     let last = |texts: &[&str], prompt| {
+        let request = EncodeRequest {
+            prompt,
+            ..EncodeRequest::default()
+        };
         let (tokens, _) = encoder
-            .token_vectors(texts, (prompt, 100), &|| false)
+            .token_vectors(texts, (request, 100), &|| false)
             .unwrap();
         let rows = tokens
             .iter()
@@ -73,14 +77,15 @@ fn a_prompt_is_read_before_each_text() {
 #[test]
 fn the_tokens_of_a_call_are_limited() {
     let encoder = load(&TinyModel::bert(), PoolingMode::Mean);
-    let call = |texts: &[&str], max| encoder.token_vectors(texts, (None, max), &|| false);
+    let request = EncodeRequest::default();
+    let call = |texts: &[&str], max| encoder.token_vectors(texts, (request, max), &|| false);
     assert!(call(&["a", "b"], 6).is_ok());
     let error = call(&["a", "b"], 5).unwrap_err();
     assert!(
         matches!(error, EncodeError::TooManyTokens { tokens: 6, max: 5 }),
         "{error}"
     );
-    let cancelled = encoder.token_vectors(&["a"], (None, 6), &|| true);
+    let cancelled = encoder.token_vectors(&["a"], (request, 6), &|| true);
     assert!(matches!(cancelled, Err(EncodeError::Cancelled)));
     assert!(call(&[], 0).unwrap().0.is_empty());
 }

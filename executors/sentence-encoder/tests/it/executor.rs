@@ -383,6 +383,50 @@ fn the_vectors_of_tokens_are_a_matrix() {
     assert!(matrices[1].embedding().is_none());
 }
 
+#[test]
+fn a_text_that_is_too_long_loses_its_end_or_its_beginning() {
+    let encoder = loaded(&TinyModel::bert(), json!({"max_length": 5}));
+    for endpoint in ["/encode", "/token_vectors"] {
+        let vectors = |text: &str, parameters: Value| {
+            let docs = [Document::from_text(text)].into_iter().collect();
+            let parameters = parameters.as_object().unwrap().clone();
+            let replied = encoder.call_with(endpoint, docs, parameters).unwrap();
+            replied[0].embedding().unwrap()
+        };
+        let (long, plain) = ("a b c d", json!({}));
+        let left = json!({"truncation_direction": "left"});
+        let right = json!({"truncation_direction": "right"});
+        assert_eq!(
+            vectors(long, plain.clone()),
+            vectors("a b c", plain.clone())
+        );
+        assert_eq!(vectors(long, right), vectors("a b c", plain.clone()));
+        assert_eq!(vectors(long, left), vectors("b c d", plain));
+    }
+}
+
+#[test]
+fn vectors_of_tokens_may_have_a_prompt_and_a_text_that_is_too_long_may_be_refused() {
+    let model = TinyModel::bert();
+    let prompts = json!({"prompts": {"query": "c d "}});
+    model.write("config_sentence_transformers.json", &prompts);
+    let encoder = loaded(&model, json!({"max_length": 5}));
+    let call = |text: &str, parameters: Value| {
+        let docs = [Document::from_text(text)].into_iter().collect();
+        encoder.call_with(
+            "/token_vectors",
+            docs,
+            parameters.as_object().unwrap().clone(),
+        )
+    };
+    let prompted = call("a", json!({"prompt_name": "query"})).unwrap();
+    let whole = call("c d a", json!({})).unwrap();
+    assert_eq!(prompted[0].embedding(), whole[0].embedding());
+    let error = call("a b c d", json!({"truncate": false})).unwrap_err();
+    assert_eq!(error.code(), flow_core::Code::BadRequest);
+    assert!(error.message().contains("more than 5 tokens"), "{error}");
+}
+
 /// What a call is refused with.
 fn refusal(loaded: &Loaded, endpoint: &str, docs: Vec<Document>) -> String {
     let refused = loaded.call(endpoint, docs.into_iter().collect());

@@ -11,6 +11,7 @@ use flow_spec::{Env, LocalRun, Plan, PythonSource, Run, Uses};
 use reranker::RerankerConfig;
 use sentence_encoder::SentenceEncoderConfig;
 use serde_json::Value;
+use sparse_encoder::SparseEncoderConfig;
 use text_classifier::TextClassifierConfig;
 
 use super::certificate::{days_left, expiry};
@@ -40,6 +41,10 @@ fn model_and_revision(run: &LocalRun) -> Option<(String, Option<String>)> {
         }
         "reranker" => {
             let with: RerankerConfig = serde_json::from_value(with).ok()?;
+            Some((with.model, with.revision))
+        }
+        "sparse-encoder" => {
+            let with: SparseEncoderConfig = serde_json::from_value(with).ok()?;
             Some((with.model, with.revision))
         }
         "text-classifier" => {

@@ -12,6 +12,7 @@ use super::super::json_request::{JsonRequest, json_reply};
 use super::super::rerank::{RankedText, RerankRequest, models, rerank, reranker};
 use super::super::state::HttpState;
 use super::super::text_input::TextInput;
+use super::super::truncation::Truncation;
 use super::errors::failed;
 
 /// The fields of both routes.
@@ -134,7 +135,10 @@ impl RerankBody {
             field: "documents",
             limit: self.top_n,
             raw_scores: false,
-            truncate: self.truncation,
+            truncation: Truncation {
+                truncate: self.truncation,
+                left: None,
+            },
         })
     }
 

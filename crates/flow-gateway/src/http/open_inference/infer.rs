@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use flow_core::{Code, Failure, ModelKind};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::api_error::{ApiError, ErrorKind};
 use super::super::body::WholeBody;
@@ -129,10 +129,8 @@ pub(super) async fn infer(
     let found = models.find(ModelKind::Embedding, Some(model))?;
     let wanted = EmbedRequest {
         texts: request.texts,
-        parameters: Map::new(),
         field: "inputs",
-        dimensions: None,
-        normalize: false,
+        ..EmbedRequest::default()
     };
     let embeddings = embed(&state.service, &models, found, wanted, &options).await?;
     let (name, id, len) = (model.to_owned(), request.id, embeddings.json_len());

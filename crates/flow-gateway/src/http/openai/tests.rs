@@ -27,8 +27,8 @@ fn a_request_becomes_texts_and_parameters_of_the_encoder() {
     });
     let jina = translate(&jina).unwrap();
     assert_eq!(jina.texts, ["a", "b"]);
-    let expected = json!({"normalize": false, "truncate": false});
-    assert_eq!(Value::Object(jina.parameters), expected);
+    assert_eq!(Value::Object(jina.parameters), json!({"normalize": false}));
+    assert_eq!(jina.truncation.truncate, Some(false));
     assert_eq!(jina.dimensions, Some((64, "dimensions")));
 }
 

@@ -41,7 +41,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
         "embedding_types": { "type": ["array", "null"], "items": format(document) },
         "output_dimension": dimensions(),
         "max_tokens": unsupported(&[json!(null)], "Set `max_length` in the flow file"),
-        "truncate": { "enum": [null, "END", "NONE"] },
+        "truncate": { "enum": [null, "START", "END", "NONE"] },
     });
     let mut request = object(&[], &fields);
     request["oneOf"] = json!([{ "required": ["texts"] }, { "required": ["inputs"] }]);

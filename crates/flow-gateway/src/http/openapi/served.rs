@@ -14,6 +14,8 @@ pub(super) struct ModelNames {
     pub(super) encoders: Vec<String>,
     pub(super) rerankers: Vec<String>,
     pub(super) classifiers: Vec<String>,
+    /// Models that make sparse vectors.
+    pub(super) sparse_encoders: Vec<String>,
 }
 
 /// What a flow serves.
@@ -64,14 +66,21 @@ impl<'s> Served<'s> {
         !self.models.classifiers.is_empty() && !self.is_endpoint(path)
     }
 
+    /// The same for an API for sparse vectors.
+    pub(super) fn embeds_sparsely(&self, path: &str) -> bool {
+        !self.models.sparse_encoders.is_empty() && !self.is_endpoint(path)
+    }
+
     /// The names of all models.
     pub(super) fn all_models(&self) -> Vec<&str> {
         let ModelNames {
             encoders,
             rerankers,
             classifiers,
+            sparse_encoders,
         } = &self.models;
-        let all = [encoders, rerankers, classifiers].into_iter().flatten();
+        let all = [encoders, rerankers, classifiers, sparse_encoders];
+        let all = all.into_iter().flatten();
         all.map(String::as_str).collect()
     }
 

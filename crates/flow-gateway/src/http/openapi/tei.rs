@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, Failure, NO_MODEL, Operation, object, optional};
 use super::served::Served;
-use super::texts::{dimensions, floats, model, texts, unsupported};
+use super::texts::{dimensions, floats, model, texts};
 
 pub(super) const API: &str = "text-embeddings-inference";
 
@@ -56,6 +56,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
     if !served.all_models().is_empty() {
         info(document, served);
     }
+    sparse_vectors(document, served);
     if served.models.encoders.is_empty() {
         return;
     }
@@ -154,6 +155,40 @@ fn token_vectors(document: &mut Document, served: &Served<'_>) {
     document.add("/embed_all", "post", with_compute_headers(operation));
 }
 
+/// The route of models that make sparse vectors.
+fn sparse_vectors(document: &mut Document, served: &Served<'_>) {
+    if !served.embeds_sparsely("/embed_sparse") {
+        return;
+    }
+    let fields = json!({
+        "inputs": texts(document),
+        "truncate": optional("boolean"),
+        "truncation_direction": direction(),
+        "prompt_name": prompt(),
+        "model": model(&served.models.sparse_encoders),
+    });
+    let request = document.schema("TeiEmbedSparseRequest", object(&["inputs"], &fields));
+    let weight = json!({
+        "type": "object",
+        "properties": { "index": { "type": "integer", "minimum": 0 }, "value": { "type": "number" } },
+        "required": ["index", "value"],
+    });
+    let weight = document.schema("TeiSparseValue", weight);
+    let vector = json!({ "type": "array", "items": weight });
+    let about = "Encodes texts as sparse vectors: the weight of each word that a text is about";
+    let operation = Operation::new(API, about, (ERROR, FAILURES));
+    let operation = operation
+        .takes_such_as(&request, &json!({ "inputs": ["hello world"] }))
+        .replies(&json!({ "type": "array", "items": vector }));
+    let operation = with_compute_headers(operation);
+    let models = &served.models;
+    let others = [&models.encoders, &models.rerankers, &models.classifiers];
+    if others.iter().all(|names| names.is_empty()) {
+        document.add("/", "post", operation.clone());
+    }
+    document.add("/embed_sparse", "post", operation);
+}
+
 /// The routes of executors that have a tokenizer.
 fn tokens(document: &mut Document, served: &Served<'_>) {
     if served.tokenizes && served.has("/tokenize") {
@@ -217,8 +252,10 @@ fn info(document: &mut Document, served: &Served<'_>) {
 }
 
 pub(super) fn direction() -> Value {
-    let about = "The end of a long text is cut off";
-    unsupported(&[json!(null), json!("Right"), json!("right")], about)
+    json!({
+        "enum": [null, "Left", "left", "Right", "right"],
+        "description": "The side at which a long text is cut: its beginning or its end, which is the default",
+    })
 }
 
 fn prompt() -> Value {

@@ -20,11 +20,12 @@ fn described(options: &HttpOptions, schemas: &Value, models: &[&str], keys: Keys
         let names = models.iter().filter(|&&it| of_kind(it));
         names.map(|&it| it.to_owned()).collect()
     };
-    // A test names a reranker `r`, and a classifier `c`.
+    // A test names a reranker `r`, a classifier `c`, and a model for sparse vectors `s`.
     let models = ModelNames {
-        encoders: names(&|it| !["r", "c"].contains(&it)),
+        encoders: names(&|it| !["r", "c", "s"].contains(&it)),
         rerankers: names(&|it| it == "r"),
         classifiers: names(&|it| it == "c"),
+        sparse_encoders: names(&|it| it == "s"),
     };
     document(&Served::new(options, &offered, models, keys))
 }
@@ -93,6 +94,11 @@ fn routes_of_models_are_listed_if_there_is_a_model_and_no_endpoint_has_their_nam
     assert_eq!(post(&json!({}), &["r"], "/embed"), None);
     assert_eq!(post(&json!({}), &["m", "r"], "/predict"), None);
     assert_eq!(post(&json!({}), &["c"], "/predict"), tei);
+    assert_eq!(post(&json!({}), &["m", "r", "c"], "/embed_sparse"), None);
+    assert_eq!(post(&json!({}), &["s"], "/embed_sparse"), tei);
+    for model in ["m", "r", "c", "s"] {
+        assert_eq!(post(&json!({}), &[model], "/"), tei, "{model}");
+    }
 }
 
 #[test]
@@ -120,7 +126,7 @@ fn operations_name_the_keys_that_they_need() {
 fn the_schema_of_a_body_has_the_fields_that_are_read() {
     let options = HttpOptions::default();
     let offered = json!({"/token_vectors": {}});
-    let document = described(&options, &offered, &["m", "r", "c"], KeysFor::Nothing);
+    let document = described(&options, &offered, &["m", "r", "c", "s"], KeysFor::Nothing);
     let schemas = &document["components"]["schemas"];
     for (schema, fields) in [
         ("OpenAiEmbeddingsRequest", crate::http::openai::FIELDS),
@@ -128,6 +134,10 @@ fn the_schema_of_a_body_has_the_fields_that_are_read() {
         ("TeiEmbedRequest", crate::http::tei::EMBED_FIELDS),
         ("TeiSimilarityRequest", crate::http::tei::SIMILARITY_FIELDS),
         ("TeiEmbedAllRequest", crate::http::tei::EMBED_ALL_FIELDS),
+        (
+            "TeiEmbedSparseRequest",
+            crate::http::tei::EMBED_SPARSE_FIELDS,
+        ),
         ("TeiPredictRequest", crate::http::tei::PREDICT_FIELDS),
         ("TeiRerankRequest", crate::http::tei::RERANK_FIELDS),
         ("CohereRerankRequest", crate::http::cohere::RERANK_FIELDS),

@@ -8,16 +8,16 @@ use serde_json::Map;
 
 use super::super::api_error::ApiError;
 use super::super::json_request::{JsonRequest, json_reply};
-use super::super::model_call::{ModelCall, check_texts};
+use super::super::model_call::{ModelCall, check_texts, text_documents};
 use super::super::models::{ServedModel, ServedModels};
 use super::super::prompts;
 use super::super::state::HttpState;
 use super::super::text_input::TextInput;
 use super::super::vector_format::VectorFormat;
 use super::compute_headers::{characters, compute_headers};
+use super::direction::{Direction, truncation};
 use super::errors::failed;
 use super::tokens::check_offered;
-use super::truncation::{Direction, refuse_left};
 
 /// The fields of `POST /embed_all`.
 pub(crate) const EMBED_ALL_FIELDS: &[&str] = &[
@@ -78,15 +78,12 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let body = request.body;
     let model = models.find(ModelKind::Embedding, body.model.as_deref())?;
     check_offered(&snapshot, TOKEN_VECTORS, model)?;
-    refuse_left(body.truncation_direction)?;
     let missing = || ApiError::invalid("inputs", "`inputs` is missing; it has the texts");
     let texts = body.inputs.ok_or_else(missing)?.texts("inputs")?;
     check_texts(&state.service, "inputs", texts.iter())?;
     // It overrides the option of the flow file.
     let mut parameters = Map::from_iter([("access_paths".to_owned(), "@r".into())]);
-    if let Some(truncate) = body.truncate {
-        parameters.insert("truncate".to_owned(), truncate.into());
-    }
+    truncation(body.truncate, body.truncation_direction).write(&mut parameters, model)?;
     if let Some(name) = &body.prompt_name {
         prompts::choose(&mut parameters, model, name)?;
     }
@@ -105,7 +102,7 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     };
     let pieces = (0..texts.len()).step_by(PIECE_TEXTS).map(|start| {
         let piece = &texts[start..texts.len().min(start + PIECE_TEXTS)];
-        documents(piece, &model)
+        text_documents(piece, model.version)
     });
     let mut matrices = Matrices::default();
     let work = call
@@ -116,15 +113,6 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
         .await?;
     let headers = compute_headers(&model, characters(&texts), &work);
     json_reply(state, matrices.values * VALUE_LEN, headers, matrices.all).await
-}
-
-fn documents(texts: &[String], model: &ServedModel) -> DocumentArray {
-    let documents = texts.iter().map(|text| {
-        let mut document = Document::of_version(model.version);
-        document.set_text(text);
-        document
-    });
-    documents.collect()
 }
 
 /// The vectors of a call so far.

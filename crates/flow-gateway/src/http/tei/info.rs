@@ -62,7 +62,9 @@ fn described(model: &ServedModel) -> Value {
 fn model_type(model: &ServedModel) -> Value {
     let pooling = model.info.as_ref().map(|info| info.pooling.as_str());
     match model.kind() {
-        ModelKind::Embedding | ModelKind::Other => json!({ "embedding": { "pooling": pooling } }),
+        ModelKind::Embedding | ModelKind::SparseEmbedding | ModelKind::Other => {
+            json!({ "embedding": { "pooling": pooling } })
+        }
         ModelKind::Reranker => json!({ "reranker": labels(&["LABEL_0".to_owned()]) }),
         ModelKind::Classifier => {
             let info = model.info.as_ref();

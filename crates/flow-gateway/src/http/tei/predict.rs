@@ -15,8 +15,8 @@ use super::super::classify::{
 use super::super::json_request::{JsonRequest, json_reply};
 use super::super::state::HttpState;
 use super::compute_headers::compute_headers;
+use super::direction::{Direction, truncation};
 use super::errors::failed;
-use super::truncation::{Direction, refuse_left};
 
 /// The fields of `POST /predict`.
 pub(crate) const PREDICT_FIELDS: &[&str] = &[
@@ -108,7 +108,6 @@ fn characters(inputs: &[ClassifyInput]) -> usize {
 
 impl PredictBody {
     fn translate(self) -> Result<ClassifyRequest, ApiError> {
-        refuse_left(self.truncation_direction)?;
         let missing = || ApiError::invalid("inputs", "`inputs` is missing; it has the texts");
         let inputs = match self.inputs.ok_or_else(missing)? {
             PredictInputs::One(input) => vec![input],
@@ -120,7 +119,7 @@ impl PredictBody {
             inputs,
             field: "inputs",
             raw_scores: self.raw_scores.unwrap_or(false) || is_raw,
-            truncate: self.truncate,
+            truncation: truncation(self.truncate, self.truncation_direction),
         })
     }
 }

@@ -9,8 +9,8 @@ use super::super::json_request::{JsonRequest, json_reply};
 use super::super::rerank::{RerankRequest, models, rerank, reranker};
 use super::super::state::HttpState;
 use super::compute_headers::{characters, compute_headers};
+use super::direction::{Direction, truncation};
 use super::errors::failed;
-use super::truncation::{Direction, refuse_left};
 
 /// The fields of `POST /rerank`.
 pub(crate) const RERANK_FIELDS: &[&str] = &[
@@ -75,7 +75,6 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
 
 impl RerankBody {
     fn translate(self) -> Result<RerankRequest, ApiError> {
-        refuse_left(self.truncation_direction)?;
         let missing = |field: &'static str, what| {
             ApiError::invalid(field, format!("`{field}` is missing; it has {what}"))
         };
@@ -89,7 +88,7 @@ impl RerankBody {
             field: "texts",
             limit: None,
             raw_scores: self.raw_scores.unwrap_or(false),
-            truncate: self.truncate,
+            truncation: truncation(self.truncate, self.truncation_direction),
         })
     }
 }
@@ -99,6 +98,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::super::json_request::parse;
+    use super::super::super::truncation::Truncation;
     use super::*;
 
     fn translate(body: &Value) -> Result<RerankRequest, ApiError> {
@@ -109,13 +109,17 @@ mod tests {
     #[test]
     fn scores_are_between_0_and_1_unless_a_request_wants_those_of_the_model() {
         let plain = translate(&json!({"query": "q", "texts": ["a"]})).unwrap();
-        assert_eq!(
-            (plain.raw_scores, plain.truncate, plain.limit),
-            (false, None, None)
-        );
-        let raw = json!({"query": "q", "texts": ["a"], "raw_scores": true, "truncate": false});
+        assert_eq!((plain.raw_scores, plain.limit), (false, None));
+        assert_eq!(plain.truncation, Truncation::default());
+        let raw = json!({
+            "query": "q", "texts": ["a"], "raw_scores": true, "truncate": false, "truncation_direction": "Left",
+        });
         let raw = translate(&raw).unwrap();
-        assert_eq!((raw.raw_scores, raw.truncate), (true, Some(false)));
+        let truncation = Truncation {
+            truncate: Some(false),
+            left: Some("truncation_direction"),
+        };
+        assert_eq!((raw.raw_scores, raw.truncation), (true, truncation));
     }
 
     #[test]
@@ -125,7 +129,7 @@ mod tests {
             (json!({"query": "q"}), "texts"),
             (json!({"query": "q", "texts": [1]}), "texts"),
             (
-                json!({"query": "q", "texts": ["a"], "truncation_direction": "Left"}),
+                json!({"query": "q", "texts": ["a"], "truncation_direction": "Up"}),
                 "truncation_direction",
             ),
         ] {

@@ -18,15 +18,26 @@ fn a_request_is_normalized_unless_it_asks_for_what_the_model_makes() {
     let raw = translate(&json!({"inputs": ["a", "b"], "normalize": false, "truncate": false}));
     let raw = raw.unwrap();
     assert!(!raw.normalize);
-    let expected = json!({"normalize": false, "truncate": false});
-    assert_eq!(Value::Object(raw.parameters), expected);
+    assert_eq!(Value::Object(raw.parameters), json!({"normalize": false}));
+    assert_eq!(raw.truncation.truncate, Some(false));
 }
 
 #[test]
-fn unsupported_tokenizer_options_are_refused() {
+fn a_request_chooses_the_side_at_which_texts_are_cut() {
+    let left = |body: Value| translate(&body).unwrap().truncation.left;
+    let field = Some("truncation_direction");
+    assert_eq!(left(json!({"inputs": "a"})), None);
+    for (direction, expected) in [("Left", field), ("left", field), ("Right", None)] {
+        let body = json!({"inputs": "a", "truncation_direction": direction});
+        assert_eq!(left(body), expected, "{direction}");
+    }
+}
+
+#[test]
+fn inputs_and_options_that_are_not_known_are_refused() {
     for (body, field) in [
         (
-            json!({"inputs": "a", "truncation_direction": "Left"}),
+            json!({"inputs": "a", "truncation_direction": "Up"}),
             "truncation_direction",
         ),
         (json!({"inputs": [1, 2]}), "inputs"),
@@ -34,8 +45,6 @@ fn unsupported_tokenizer_options_are_refused() {
     ] {
         assert_eq!(translate(&body).unwrap_err().field, Some(field), "{body}");
     }
-    let right = json!({"inputs": "a", "truncation_direction": "Right"});
-    assert!(translate(&right).is_ok());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use reranker::RerankerConfig;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use sparse_encoder::SparseEncoderConfig;
 use text_classifier::TextClassifierConfig;
 
 use crate::shell::Shell;
@@ -45,6 +46,9 @@ fn needs_of(name: &str, with: &Map<String, Value>, shell: &Shell) -> Option<Need
             downloads_models: false,
         }),
         "reranker" => Some(of_model(with, |with: RerankerConfig| {
+            (with.model, with.revision)
+        })),
+        "sparse-encoder" => Some(of_model(with, |with: SparseEncoderConfig| {
             (with.model, with.revision)
         })),
         "text-classifier" => Some(of_model(with, |with: TextClassifierConfig| {

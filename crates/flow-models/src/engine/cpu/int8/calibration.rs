@@ -11,6 +11,7 @@ use crate::engine::cpu::model::{CpuModel, LinearPart};
 use crate::source::TOKENIZER_FILE;
 use crate::tokenizer::{Prompt, Tokenizer, TokenizerError, TokenizerOptions};
 use crate::tokens::TokenBatch;
+use crate::truncation::TruncationDirection;
 
 pub(super) const TEXTS: &str = include_str!("texts.txt");
 
@@ -31,9 +32,10 @@ pub(super) fn tokens(folder: &Path, max_tokens: usize) -> Result<TokenBatch, Tok
         lower_case: false,
     };
     let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), options)?;
+    let direction = TruncationDirection::default();
     let mut batch = TokenBatch::default();
     for text in TEXTS.lines() {
-        batch.push(&tokenizer.ids(text, &Prompt::default())?);
+        batch.push(&tokenizer.ids(text, &Prompt::default(), direction)?);
     }
     Ok(batch)
 }
