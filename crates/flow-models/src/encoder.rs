@@ -16,8 +16,8 @@ use std::path::Path;
 
 use flow_core::Chain;
 
-pub(crate) use self::choices::max_length;
-use self::choices::{pooling, prompt, skipped_tokens, width};
+pub(crate) use self::choices::{max_length, prompt};
+use self::choices::{pooling, skipped_tokens, width};
 pub use self::error::{EncodeError, LoadEncoderError};
 pub use self::token_vectors::TokenVectors;
 
@@ -300,8 +300,14 @@ impl TextEncoder {
     /// # Errors
     ///
     /// If the tokenizer fails.
-    pub fn truncates(&self, text: &str, prompt: Option<&str>) -> Result<bool, EncodeError> {
-        Ok(self.tokenizer.truncates(text, &*self.prompt(prompt)?)?)
+    pub fn truncates(
+        &self,
+        text: &str,
+        prompt: Option<&str>,
+        direction: TruncationDirection,
+    ) -> Result<bool, EncodeError> {
+        let prompt = self.prompt(prompt)?;
+        Ok(self.tokenizer.truncates(text, &prompt, direction)?)
     }
 
     /// The prompt of a request.

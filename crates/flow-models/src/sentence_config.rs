@@ -248,7 +248,8 @@ impl SentenceConfig {
     ) -> Result<(), SentenceConfigError> {
         // The type is the path of a Python class, whose module has changed over time.
         match module.kind.rsplit('.').next() {
-            Some("Transformer" | "MLMTransformer") => {}
+            Some("Transformer") => {}
+            Some("MLMTransformer") => self.is_sparse = true,
             Some("SpladePooling") => {
                 let file = folder.join(&module.path).join("config.json");
                 read::<SpladeFile>(&file)?

@@ -2,9 +2,10 @@
 
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::encode_times::{EncodeTimer, EncodeTimes};
-use crate::encoder::{EncodeError, IsCancelled, LoadEncoderError, max_length};
+use crate::encoder::{EncodeError, IsCancelled, LoadEncoderError, max_length, prompt};
 use crate::engine::{self, CpuEngine, EngineInfo, MaskedLmHead};
 use crate::options::EncoderOptions;
 use crate::parallelism::Parallelism;
@@ -23,6 +24,8 @@ pub struct SparseEncoder {
     engine: CpuEngine,
     head: MaskedLmHead,
     workers: TextWorkers,
+    /// The model's default prompt.
+    prompt: Prompt,
     max_length: usize,
 }
 
@@ -58,8 +61,8 @@ pub struct SparseVectors {
 }
 
 impl SparseEncoder {
-    /// Loads the model in `folder`. Options that concern devices, prompts, pooling or dense vectors are not used. `cores` is the default
-    /// number of threads.
+    /// Loads the model in `folder`, with its default prompt, if it has one. Options that concern devices, pooling or dense vectors are not
+    /// used. `cores` is the default number of threads.
     ///
     /// # Errors
     ///
@@ -81,9 +84,11 @@ impl SparseEncoder {
             max_length,
             lower_case: config.lower_case,
         };
+        let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), tokenizer_options)?;
         let parallelism = Parallelism::on_cpu(options, options.threads.unwrap_or(cores), false);
         Ok(Self {
-            tokenizer: Tokenizer::load(&folder.join(TOKENIZER_FILE), tokenizer_options)?,
+            prompt: tokenizer.prompt(prompt(options, &config)?)?,
+            tokenizer,
             engine,
             head,
             workers: TextWorkers::start(&parallelism)?,
@@ -132,8 +137,12 @@ impl SparseEncoder {
     /// # Errors
     ///
     /// If the tokenizer fails.
-    pub fn truncates(&self, text: &str) -> Result<bool, EncodeError> {
-        Ok(self.tokenizer.truncates(text, &Prompt::default())?)
+    pub fn truncates(
+        &self,
+        text: &str,
+        direction: TruncationDirection,
+    ) -> Result<bool, EncodeError> {
+        Ok(self.tokenizer.truncates(text, &self.prompt, direction)?)
     }
 
     /// Encodes texts. All vectors together may have `weights_max` weights.
@@ -149,20 +158,27 @@ impl SparseEncoder {
     ) -> Result<SparseVectors, EncodeError> {
         let timer = EncodeTimer::start();
         let mut encoded = SparseVectors::default();
-        let mut weights = 0;
+        let weights = AtomicUsize::new(0);
+        let is_too_many = || weights.load(Ordering::Relaxed) > weights_max;
+        let is_done = || is_cancelled() || is_too_many();
         for window in texts.chunks(self.workers.window_texts()) {
             let ids = timer.tokenize(|| self.tokenize(window, request.direction, is_cancelled))?;
             let lengths: Vec<usize> = ids.iter().map(Vec::len).collect();
-            let compute = |batch: &[usize]| self.compute(batch, &ids, request.top_k);
+            let make = |scores: &[f32]| {
+                if is_too_many() {
+                    return SparseVector::default();
+                }
+                let vector = SparseVector::of(scores, request.top_k);
+                weights.fetch_add(vector.indices.len(), Ordering::Relaxed);
+                vector
+            };
+            let compute = |batch: &[usize]| self.compute(batch, &ids, &make);
             let limits = self.workers.limits(request.batch_size);
-            let vectors = self
-                .workers
-                .in_batches(&lengths, limits, compute, is_cancelled)?;
-            weights += vectors.iter().map(|it| it.indices.len()).sum::<usize>();
-            if weights > weights_max {
+            let vectors = self.workers.in_batches(&lengths, limits, compute, &is_done);
+            if is_too_many() {
                 return Err(EncodeError::TooManyWeights { max: weights_max });
             }
-            encoded.vectors.extend(vectors);
+            encoded.vectors.extend(vectors?);
             encoded.tokens.extend(lengths);
         }
         encoded.times = timer.end();
@@ -175,24 +191,21 @@ impl SparseEncoder {
         direction: TruncationDirection,
         is_cancelled: IsCancelled<'_>,
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
-        let prompt = Prompt::default();
-        let ids = |text: &T| Ok(self.tokenizer.ids(text.as_ref(), &prompt, direction)?);
+        let ids = |text: &T| Ok(self.tokenizer.ids(text.as_ref(), &self.prompt, direction)?);
         self.workers.each(texts, ids, is_cancelled)
     }
 
-    /// The vectors of the texts at these places.
+    /// The vectors of the texts at these places. `make` makes one of the largest scores of a text.
     fn compute(
         &self,
         places: &[usize],
         ids: &[Vec<u32>],
-        top_k: Option<NonZeroUsize>,
+        make: &dyn Fn(&[f32]) -> SparseVector,
     ) -> Vec<SparseVector> {
         let mut batch = TokenBatch::default();
         places.iter().for_each(|&place| batch.push(&ids[place]));
         let states = self.engine.forward(&batch);
-        let scores = self.head.largest_scores(&batch, &states);
-        let vectors = scores.iter().map(|scores| SparseVector::of(scores, top_k));
-        vectors.collect()
+        self.head.largest_scores(&batch, &states, make)
     }
 }
 

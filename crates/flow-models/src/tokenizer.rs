@@ -1,7 +1,7 @@
 //! Turns texts into token ids.
 //!
-//! The ids of a text must not depend on the other texts, so there is no padding here. Texts are truncated by the tokenizer
-//! itself, which keeps the special tokens.
+//! The ids of a text must not depend on the other texts, so there is no padding here. The end of a long text is cut off by the
+//! library, and its beginning here; both keep the special tokens.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -174,7 +174,7 @@ impl Tokenizer {
         let input = self.input(text, prompt, direction);
         let tokenizer = match direction {
             TruncationDirection::Right => &self.inner,
-            TruncationDirection::Left => self.whole()?,
+            TruncationDirection::Left => self.whole(),
         };
         let encoding = tokenizer.encode_fast(input, true);
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
@@ -198,7 +198,7 @@ impl Tokenizer {
             true => Cow::Owned(text.to_lowercase()),
             false => Cow::Borrowed(text),
         };
-        let encoding = self.whole()?.encode_char_offsets(text, with_special);
+        let encoding = self.whole().encode_char_offsets(text, with_special);
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
         let texts = encoding.get_tokens().iter();
         let special = encoding.get_special_tokens_mask().iter();
@@ -220,7 +220,7 @@ impl Tokenizer {
     ///
     /// If the tokenizer's decoder fails.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, TokenizerError> {
-        let text = self.whole()?.decode(ids, skip_special);
+        let text = self.whole().decode(ids, skip_special);
         text.map_err(TokenizerError::Tokenize)
     }
 
@@ -229,11 +229,16 @@ impl Tokenizer {
     /// # Errors
     ///
     /// If it cannot be tokenized.
-    pub fn truncates(&self, text: &str, prompt: &Prompt) -> Result<bool, TokenizerError> {
-        let input = self.input(text, prompt, TruncationDirection::Right);
-        let encoding = self.inner.encode_fast(input, true);
+    pub fn truncates(
+        &self,
+        text: &str,
+        prompt: &Prompt,
+        direction: TruncationDirection,
+    ) -> Result<bool, TokenizerError> {
+        let input = self.input(text, prompt, direction);
+        let encoding = self.whole().encode_fast(input, true);
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
-        Ok(!encoding.get_overflowing().is_empty())
+        Ok(encoding.len() > self.max_length)
     }
 
     /// The id of the padding token, or 0 if there is none.
@@ -246,15 +251,14 @@ impl Tokenizer {
     }
 
     /// The tokenizer without truncation.
-    fn whole(&self) -> Result<&tokenizers::Tokenizer, TokenizerError> {
-        if let Some(whole) = self.whole.get() {
-            return Ok(whole);
-        }
-        let mut whole = self.inner.clone();
-        whole
-            .with_truncation(None)
-            .map_err(TokenizerError::Tokenize)?;
-        Ok(self.whole.get_or_init(|| whole))
+    fn whole(&self) -> &tokenizers::Tokenizer {
+        // Others wait for the first one, so that the vocabulary is copied once.
+        self.whole.get_or_init(|| {
+            let mut whole = self.inner.clone();
+            // Only parameters of a truncation can be wrong.
+            whole.with_truncation(None).ok();
+            whole
+        })
     }
 
     fn input<'a>(

@@ -172,7 +172,7 @@ impl SentenceEncoder {
         let embedding_type = embedding_type.unwrap_or(self.embedding_type);
         let cancellation = Cancellation::current();
         if parameters.get(TRUNCATE)? == Some(false) {
-            self.check_lengths((&texts, prompt.as_deref()), &cancellation)?;
+            self.check_lengths(&texts, request, &cancellation)?;
         }
 
         let is_cancelled = || cancellation.is_cancelled();
@@ -204,19 +204,19 @@ impl SentenceEncoder {
         }
         let (texts, texts_of) = self.texts(docs, &paths)?;
         let prompt = self.prompt(parameters)?;
-        let cancellation = Cancellation::current();
-        if parameters.get(TRUNCATE)? == Some(false) {
-            self.check_lengths((&texts, prompt.as_deref()), &cancellation)?;
-        }
-        let is_cancelled = || cancellation.is_cancelled();
-        let encoder = self.encoder.encoder();
-        let width = encoder.token_width();
-        let tokens_max = TOKEN_VECTORS_MAX / (width * size_of::<f32>());
         let request = EncodeRequest {
             prompt: prompt.as_deref(),
             direction: parameters.get(TRUNCATION_DIRECTION)?.unwrap_or_default(),
             ..EncodeRequest::default()
         };
+        let cancellation = Cancellation::current();
+        if parameters.get(TRUNCATE)? == Some(false) {
+            self.check_lengths(&texts, request, &cancellation)?;
+        }
+        let is_cancelled = || cancellation.is_cancelled();
+        let encoder = self.encoder.encoder();
+        let width = encoder.token_width();
+        let tokens_max = TOKEN_VECTORS_MAX / (width * size_of::<f32>());
         let encoded = encoder.token_vectors(&texts, (request, tokens_max), &is_cancelled);
         let (vectors, times) = encoded.map_err(|error| call_error(&error))?;
         let tokens: Vec<usize> = vectors.iter().map(|vectors| vectors.tokens).collect();
@@ -276,17 +276,21 @@ impl SentenceEncoder {
         }
     }
 
-    /// Refuses texts of which the model would not read the end.
+    /// Refuses texts that the model would not read as a whole.
     fn check_lengths(
         &self,
-        (texts, prompt): (&[String], Option<&str>),
+        texts: &[String],
+        request: EncodeRequest<'_>,
         cancellation: &Cancellation,
     ) -> Result<(), CallError> {
         for text in texts {
             if cancellation.is_cancelled() {
                 return Err(CallError::cancelled());
             }
-            if self.encoder.encoder().truncates(text, prompt)? {
+            let EncodeRequest {
+                prompt, direction, ..
+            } = request;
+            if self.encoder.encoder().truncates(text, prompt, direction)? {
                 let max = self.encoder.encoder().max_length();
                 // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
                 let start = excerpt(text);

@@ -13,7 +13,7 @@ use flow_executor::{
 use flow_inference::{
     ACCESS_PATHS, ModelFiles, ModelMetrics, TRUNCATE, TRUNCATION_DIRECTION, back_end, excerpt, sums,
 };
-use flow_models::{EncodeError, EncoderOptions, SparseEncoder, SparseRequest};
+use flow_models::{EncodeError, EncoderOptions, SparseEncoder, SparseRequest, TruncationDirection};
 
 use crate::config::SparseEncoderConfig;
 use crate::vector_tag;
@@ -156,7 +156,7 @@ impl SparseEncoderExecutor {
         let (texts, texts_of) = self.texts(docs, &paths)?;
         let cancellation = Cancellation::current();
         if parameters.get(TRUNCATE)? == Some(false) {
-            self.check_lengths(&texts, &cancellation)?;
+            self.check_lengths(&texts, request.direction, &cancellation)?;
         }
         let is_cancelled = || cancellation.is_cancelled();
         let encoded = self
@@ -195,17 +195,18 @@ impl SparseEncoderExecutor {
         Ok((texts, texts_of))
     }
 
-    /// Refuses texts of which the model would not read the end.
+    /// Refuses texts that the model would not read as a whole.
     fn check_lengths(
         &self,
         texts: &[String],
+        direction: TruncationDirection,
         cancellation: &Cancellation,
     ) -> Result<(), CallError> {
         for text in texts {
             if cancellation.is_cancelled() {
                 return Err(CallError::cancelled());
             }
-            if self.encoder.truncates(text)? {
+            if self.encoder.truncates(text, direction)? {
                 // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
                 return Err(CallError::bad_request(format!(
                     "a text has more than {} tokens, the most that the model reads: `{}…`; shorten it, or let it be truncated",

@@ -38,6 +38,7 @@ const ROUTES: &[&str] = &[
     "/predict",
     "/",
     "/v2/models/c/infer",
+    "/embed_sparse",
 ];
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| Target::with_executor(FLOW, models::start()));

@@ -9,6 +9,7 @@ use flow_executor::{
 use flow_net::Drain;
 use flow_process::ListenAddress;
 use serde::Deserialize;
+use serde_json::{Map, json};
 use tokio::sync::oneshot;
 
 /// Numbers of a vector, and labels of the classifier.
@@ -35,6 +36,7 @@ impl Executor for AnyModel {
             .on_batch("/to_tokens", Self::echo)
             .on_batch("/from_tokens", Self::echo)
             .on_batch("/rank", Self::rank)
+            .on_batch("/sparse", Self::sparse)
             .on_batch("/classify", Self::classify)
             .default_batch(Self::echo)
     }
@@ -53,6 +55,7 @@ impl Executor for AnyModel {
             ("/encode".to_owned(), model("m", ModelKind::Embedding)),
             ("/rank".to_owned(), model("r", ModelKind::Reranker)),
             ("/classify".to_owned(), model("c", ModelKind::Classifier)),
+            ("/sparse".to_owned(), model("s", ModelKind::SparseEmbedding)),
         ])
     }
 }
@@ -71,6 +74,13 @@ impl AnyModel {
     fn token_vectors(&mut self, docs: &mut [Document], _: &Parameters) -> Result<(), CallError> {
         let matrix = Tensor::matrix(&[0.6, 0.8, 0.8, 0.6], DIMENSIONS);
         docs.iter_mut().for_each(|doc| doc.set_embedding(&matrix));
+        Ok(())
+    }
+
+    fn sparse(&mut self, docs: &mut [Document], _: &Parameters) -> Result<(), CallError> {
+        let vector = json!({"indices": [3, 20_000], "values": [0.5, 1.25]});
+        let tags = Map::from_iter([("sparse_embedding".to_owned(), vector)]);
+        docs.iter_mut().for_each(|doc| doc.set_tags(&tags));
         Ok(())
     }
 

@@ -168,3 +168,18 @@ async fn an_invalid_request_is_an_error_that_says_why() {
         assert!(message.contains(part), "{body} {message}");
     }
 }
+
+#[tokio::test]
+async fn a_request_chooses_the_side_at_which_a_long_text_is_cut() {
+    let model = model();
+    let flow = classifier(&model);
+    // The model reads 16 tokens, two of which are special.
+    let end = ["d", "c"].repeat(7).join(" ");
+    let long = format!("a b {end}");
+    let scores = async |text: &str, direction: &str| {
+        let body = json!({"inputs": text, "truncation_direction": direction});
+        post(&flow, "/predict", &body).await.json()
+    };
+    assert_eq!(scores(&long, "Left").await, scores(&end, "Right").await);
+    assert_ne!(scores(&long, "Right").await, scores(&end, "Right").await);
+}

@@ -177,3 +177,18 @@ async fn the_client_of_cohere_gets_the_order() {
         "{unknown}"
     );
 }
+
+#[tokio::test]
+async fn a_request_chooses_the_side_at_which_a_long_text_is_cut() {
+    let model = TinyModel::classifier("bert", 1);
+    let flow = reranker(&model);
+    // The model reads 16 tokens, three of which are special, and the query has two.
+    let end = ["d", "c"].repeat(6)[..11].join(" ");
+    let long = format!("a b {end}");
+    let score = async |text: &str, direction: &str| {
+        let body = json!({"query": QUERY, "texts": [text], "truncation_direction": direction});
+        ranks(&post(&flow, "/rerank", &body).await.json(), "score")
+    };
+    assert_eq!(score(&long, "Left").await, score(&end, "Right").await);
+    assert_ne!(score(&long, "Right").await, score(&end, "Right").await);
+}

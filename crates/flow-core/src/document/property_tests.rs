@@ -89,6 +89,10 @@ proptest! {
         let array = array(version, &documents);
         let decoded = DocumentArray::decode(&array.encode()).unwrap();
         prop_assert_eq!(json_of(&decoded), json_of(&array));
+        for document in decoded.iter() {
+            let written = serde_json::to_string(document).unwrap();
+            prop_assert_eq!(written, document.to_json().unwrap().to_string());
+        }
         let again: DocumentArray = json_of(&array)
             .iter()
             .map(|it| Document::from_json(version, it).unwrap())

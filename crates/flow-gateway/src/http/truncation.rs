@@ -14,7 +14,7 @@ const DIRECTION: &str = "truncation_direction";
 pub(crate) struct Truncation {
     /// Whether such a text is truncated, or refused; `None` leaves it to the executor.
     pub(crate) truncate: Option<bool>,
-    /// The field that asks for cutting off the beginning of such a text. Otherwise its end is cut off.
+    /// The field that asks for cutting off the beginning of such a text. Without one, its end is cut off.
     pub(crate) left: Option<&'static str>,
 }
 
@@ -34,7 +34,7 @@ impl Truncation {
         // An executor that reports nothing of its model may ignore the parameter, and cut off the end.
         if model.info.is_none() {
             let message = format!(
-                "`{field}`: executor `{}` does not report that it can cut off the beginning of a text",
+                "`{field}`: executor `{}` does not report its model, and may cut off the end of a text",
                 model.executor
             );
             return Err(ApiError::invalid(field, message));

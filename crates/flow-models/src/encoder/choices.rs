@@ -48,7 +48,7 @@ pub(super) fn pooling(options: &EncoderOptions, config: &SentenceConfig) -> Pool
     }
 }
 
-pub(super) fn prompt(
+pub(crate) fn prompt(
     options: &EncoderOptions,
     config: &SentenceConfig,
 ) -> Result<String, LoadEncoderError> {

@@ -68,30 +68,41 @@ impl MaskedLmHead {
         self.words.weights().outputs()
     }
 
-    /// For each text of a batch, the largest score of every word among the text's tokens, or 0 if all are negative.
-    pub(crate) fn largest_scores(
+    /// What `finish` makes of each text of a batch: of the largest score that every word has among the text's tokens, or 0 if all are
+    /// negative. The scores of one text exist at a time, because a vocabulary may have 250,000 words.
+    pub(crate) fn largest_scores<T>(
         &self,
         batch: &TokenBatch,
         states: &HiddenStates,
-    ) -> Vec<Vec<f32>> {
+        mut finish: impl FnMut(&[f32]) -> T,
+    ) -> Vec<T> {
         let texts = batch.lengths.iter().enumerate();
         let tokens = texts.flat_map(|(text, &length)| {
             let states = states.of_text(text, length);
             states.map(move |state| (text, state))
         });
         let tokens: Vec<(usize, &[f32])> = tokens.collect();
-        let mut largest = vec![vec![0.0_f32; self.words()]; batch.lengths.len()];
-        let mut block = ScoreBlock::new(self, states.width);
+        let mut finished = Vec::with_capacity(batch.lengths.len());
+        let mut largest = vec![0.0_f32; self.words()];
+        let mut block = ScoreBlock::new(self, states.width, tokens.len().min(BLOCK_TOKENS));
         for tokens in tokens.chunks(BLOCK_TOKENS) {
             let scores = block.compute(self, tokens.iter().map(|(_, state)| *state));
             for (row, (text, _)) in tokens.iter().enumerate() {
-                let largest = &mut largest[*text];
+                // The texts before this one have no more tokens.
+                while finished.len() < *text {
+                    finished.push(finish(&largest));
+                    largest.fill(0.0);
+                }
                 for (largest, score) in largest.iter_mut().zip(scores.rows(row..row + 1).row(0)) {
                     *largest = largest.max(*score);
                 }
             }
         }
-        largest
+        while finished.len() < batch.lengths.len() {
+            finished.push(finish(&largest));
+            largest.fill(0.0);
+        }
+        finished
     }
 }
 
@@ -105,15 +116,16 @@ struct ScoreBlock {
 }
 
 impl ScoreBlock {
-    fn new(head: &MaskedLmHead, width: usize) -> Self {
+    /// Buffers for so many tokens.
+    fn new(head: &MaskedLmHead, width: usize, tokens: usize) -> Self {
         let buffer = |width| {
             let mut buffer = Activations::new(width, Storage::F32);
-            buffer.grow(BLOCK_TOKENS);
+            buffer.grow(tokens);
             buffer
         };
         let mut zeros = buffer(width);
-        let mut rows = zeros.rows_mut(0..BLOCK_TOKENS);
-        (0..BLOCK_TOKENS).for_each(|row| rows.row(row).fill(0.0));
+        let mut rows = zeros.rows_mut(0..tokens);
+        (0..tokens).for_each(|row| rows.row(row).fill(0.0));
         Self {
             states: buffer(width),
             transformed: buffer(width),
@@ -122,7 +134,7 @@ impl ScoreBlock {
         }
     }
 
-    /// The scores of at most [`BLOCK_TOKENS`] tokens, a row for each.
+    /// The scores of at most as many tokens as there are buffers for, a row for each.
     fn compute<'s>(
         &mut self,
         head: &MaskedLmHead,

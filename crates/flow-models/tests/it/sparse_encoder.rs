@@ -124,7 +124,10 @@ fn a_request_chooses_the_number_of_words_and_where_a_text_is_cut() {
         direction: TruncationDirection::Left,
         ..SparseRequest::default()
     };
-    assert!(model.truncates("a b c d").unwrap());
+    for direction in [TruncationDirection::Left, TruncationDirection::Right] {
+        assert!(model.truncates("a b c d", direction).unwrap());
+        assert!(!model.truncates("a b c", direction).unwrap());
+    }
     assert_eq!(
         encode(&model, &["a b c d"], left).vectors,
         encode(&model, &["b c d"], SparseRequest::default()).vectors
@@ -187,5 +190,18 @@ fn a_model_without_the_head_is_refused_and_so_is_a_sparse_model_as_an_encoder() 
     assert!(
         error.contains("`log1p_relu`") && error.contains("`relu`"),
         "{error}"
+    );
+}
+
+#[test]
+fn the_models_default_prompt_is_put_before_each_text() {
+    let model = TinyModel::masked_lm("bert", false);
+    let plain = load(&model, &EncoderOptions::default());
+    let prompts = json!({"prompts": {"passage": "c d "}, "default_prompt_name": "passage"});
+    model.write("config_sentence_transformers.json", &prompts);
+    let prompted = load(&model, &EncoderOptions::default());
+    assert_eq!(
+        encode(&prompted, &["a"], SparseRequest::default()).vectors,
+        encode(&plain, &["c d a"], SparseRequest::default()).vectors
     );
 }

@@ -406,6 +406,22 @@ fn a_text_that_is_too_long_loses_its_end_or_its_beginning() {
 }
 
 #[test]
+fn a_cache_keeps_the_vectors_of_a_text_that_is_cut_at_either_side_apart() {
+    let model = TinyModel::bert();
+    let [plain, cached] = [json!({}), json!({"cache": true})].map(|mut config| {
+        config["max_length"] = json!(5);
+        loaded(&model, config)
+    });
+    for direction in ["right", "left", "right", "left"] {
+        let encode = |encoder: &Loaded| {
+            let docs = vec![Document::from_text("a b c d")];
+            vector(&encode(encoder, docs, json!({"truncation_direction": direction}))[0])
+        };
+        assert_eq!(encode(&cached), encode(&plain), "{direction}");
+    }
+}
+
+#[test]
 fn vectors_of_tokens_may_have_a_prompt_and_a_text_that_is_too_long_may_be_refused() {
     let model = TinyModel::bert();
     let prompts = json!({"prompts": {"query": "c d "}});

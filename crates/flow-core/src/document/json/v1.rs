@@ -16,13 +16,14 @@ use super::values::{
     WrittenStruct, WrittenTensor, bad, blob, kind_of, object, shortest, text, to_f32, to_struct,
     to_tensor, value_of,
 };
+use crate::Chain;
 
 pub(super) fn to_value(document: &Document) -> Result<Value, BadDocument> {
     Ok(value_of(&Written(&decode(document)?)))
 }
 
 pub(super) fn write<S: Serializer>(document: &Document, serializer: S) -> Result<S::Ok, S::Error> {
-    let proto = decode(document).map_err(S::Error::custom)?;
+    let proto = decode(document).map_err(|error| S::Error::custom(Chain(&error)))?;
     Written(&proto).serialize(serializer)
 }
 

@@ -10,6 +10,7 @@ use super::super::format::{BadDocument, DocArrayVersion, undecodable};
 use super::super::{Document, v2};
 use super::nodes::{WrittenNodes, id, plain, to_node};
 use super::values::{bad, kind_of, text, to_tensor, value_of};
+use crate::Chain;
 
 const ID: &str = "id";
 
@@ -18,7 +19,7 @@ pub(super) fn to_value(document: &Document) -> Result<Value, BadDocument> {
 }
 
 pub(super) fn write<S: Serializer>(document: &Document, serializer: S) -> Result<S::Ok, S::Error> {
-    let proto = decode(document).map_err(S::Error::custom)?;
+    let proto = decode(document).map_err(|error| S::Error::custom(Chain(&error)))?;
     WrittenNodes(&proto.data).serialize(serializer)
 }
 

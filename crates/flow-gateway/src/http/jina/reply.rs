@@ -29,7 +29,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// is copied when it grows. Calculated, as is the next one.
 const WRITTEN_BYTE: usize = 8;
 
-/// The most memory that a byte of a document takes while it becomes JSON: a field of ten bytes has places in two tables.
+/// The memory that a byte of a document takes while it is written: its message is decoded. Estimated.
 const VALUE_BYTE: usize = 50;
 
 /// How the names of a reply are written.
@@ -198,6 +198,7 @@ pub(super) fn hold_for(
     })
 }
 
+/// Each document is decoded when it is written. The messages of all would take many times the memory of their bytes.
 fn write_documents<S: Serializer>(
     documents: &DocumentArray,
     serializer: S,
