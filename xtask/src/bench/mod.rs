@@ -32,6 +32,7 @@ mod report;
 mod request;
 mod reranker;
 mod runs;
+mod servers;
 mod single;
 mod start;
 mod tutorial;
@@ -86,6 +87,8 @@ enum Subject {
     Encoder,
     /// Pairs per second of cross-encoders, compared with sentence-transformers and ONNX Runtime.
     Reranker,
+    /// Texts per second and latency of embedding servers over the network, compared with Infinity.
+    Servers,
     /// Matrix products on one core, compared with libraries.
     Products,
     /// Latency of one short text, in the engine and through a flow.
@@ -126,6 +129,7 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Nodes, nodes::measure),
     (Subject::Encoder, encoder::measure),
     (Subject::Reranker, reranker::measure),
+    (Subject::Servers, servers::measure),
     (Subject::Products, products::measure),
     (Subject::Single, single::measure),
     (Subject::Cache, cache::measure),

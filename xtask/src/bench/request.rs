@@ -45,30 +45,39 @@ pub(super) const SIZES: &[Size] = &[
 impl Size {
     /// The framed request.
     pub(super) fn frame(&self) -> Vec<u8> {
-        let docs = (0..self.docs)
-            .map(|number| document(number, self.dimensions))
-            .collect();
-        let docs = DocumentArrayProto { docs };
-        let header = HeaderProto {
-            request_id: "0".repeat(32),
-            exec_endpoint: Some("/encode".to_owned()),
-            ..Default::default()
-        };
-        let request = DataRequestProto {
-            header: Some(header),
-            data: Some(content(&docs)),
-            ..Default::default()
-        };
-        framed(&request.encode_to_vec())
+        let docs = (0..self.docs).map(|number| DocumentProto {
+            embedding: (self.dimensions != 0).then(|| vector(number, self.dimensions)),
+            ..document(number, SENTENCE)
+        });
+        framed_request(docs.collect())
     }
 }
 
-fn document(number: usize, dimensions: usize) -> DocumentProto {
-    let text = document_proto::Content::Text(SENTENCE.to_owned());
+/// The framed request that encodes these texts.
+pub(super) fn frame_of(texts: &[String]) -> Vec<u8> {
+    let docs = texts.iter().enumerate();
+    framed_request(docs.map(|(number, text)| document(number, text)).collect())
+}
+
+fn framed_request(docs: Vec<DocumentProto>) -> Vec<u8> {
+    let header = HeaderProto {
+        request_id: "0".repeat(32),
+        exec_endpoint: Some("/encode".to_owned()),
+        ..Default::default()
+    };
+    let request = DataRequestProto {
+        header: Some(header),
+        data: Some(content(&DocumentArrayProto { docs })),
+        ..Default::default()
+    };
+    framed(&request.encode_to_vec())
+}
+
+fn document(number: usize, text: &str) -> DocumentProto {
+    let text = document_proto::Content::Text(text.to_owned());
     DocumentProto {
         id: format!("{number:032x}"),
         content: Some(text),
-        embedding: (dimensions != 0).then(|| vector(number, dimensions)),
         ..Default::default()
     }
 }

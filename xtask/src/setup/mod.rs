@@ -23,6 +23,7 @@
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime | benchmarks |
 //! | `.peers/jina-v1-torch` | Jina 3.27 with sentence-transformers | benchmarks |
 //! | `.peers/openvino` | OpenVINO and NNCF | benchmarks |
+//! | `.peers/infinity` | Infinity, an embedding server, with torch and ONNX Runtime | benchmarks |
 //!
 //! This file decides what is set up and says what could not be; `venv.rs`, `model.rs` and `debian.rs` make
 //! one folder each, `package.rs` puts our own package into one, `python.rs` runs the user's Python. A folder counts only when it is whole, so a
@@ -89,6 +90,8 @@ pub(crate) enum Group {
     Torch,
     /// The encoder of OpenVINO, 550 MB; `torch` exports the model for it.
     Openvino,
+    /// The embedding server Infinity with its engines, 6 GB.
+    Infinity,
 }
 
 /// What the tests need. They need no torch: its vectors are committed with them.
@@ -260,6 +263,7 @@ fn steps(group: Group) -> Vec<Step> {
             Step::Venv(&venv::TORCH_IN_JINA_V1),
         ],
         Group::Openvino => vec![Step::Venv(&venv::OPENVINO)],
+        Group::Infinity => vec![Step::Venv(&venv::INFINITY)],
     }
 }
 

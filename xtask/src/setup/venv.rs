@@ -196,6 +196,15 @@ pub(crate) const OPENVINO: Venv = Venv {
     proof: "import openvino, nncf, tokenizers",
 };
 
+/// An embedding server, with its engines for torch and ONNX Runtime.
+pub(crate) const INFINITY: Venv = Venv {
+    folder: "infinity",
+    marker: READY,
+    pins: "constraints-infinity.txt",
+    packages: &["infinity-emb[server,torch,optimum]"],
+    proof: "import infinity_emb.infinity_server, optimum.onnxruntime, sentence_transformers",
+};
+
 /// Jina for its own encoder, which runs in Jina's process. It is a folder of its own, because torch's packages need a pydantic
 /// with which Jina's HTTP client does not work.
 pub(crate) const JINA_V1_FOR_TORCH: Venv = Venv {
@@ -304,6 +313,7 @@ mod tests {
             &POSTGRES,
             &TORCH,
             &OPENVINO,
+            &INFINITY,
             &TORCH_IN_JINA_V1,
         ] {
             let pins = fs::read_to_string(venv.pins()).expect("pins");
