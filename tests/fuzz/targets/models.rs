@@ -1,16 +1,18 @@
 //! An executor that reports a model of each kind and computes nothing, so that the gateway calls it for every route.
 
 use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use flow_executor::{
-    Addresses, CallError, Document, Endpoints, Executor, LoadContext, LoadError, ModelInfo,
+    Addresses, CallError, Document, Endpoints, Executor, Facts, LoadContext, LoadError, ModelInfo,
     ModelKind, Models, Parameters, ServerSettings, ShorterVectors, Tensor,
 };
 use flow_net::Drain;
-use flow_process::ListenAddress;
 use serde::Deserialize;
 use serde_json::{Map, json};
-use tokio::sync::oneshot;
+use tokio::runtime::Runtime;
 
 /// Numbers of a vector, and labels of the classifier.
 const DIMENSIONS: usize = 2;
@@ -101,22 +103,22 @@ impl AnyModel {
     }
 }
 
-/// Starts the executor in the current runtime, where it stays, and returns its address.
-pub async fn start() -> SocketAddr {
+/// Starts the executor on a thread of its own, where it stays, and returns its address.
+pub fn start() -> SocketAddr {
     let settings = ServerSettings {
         host: "127.0.0.1".to_owned(),
         ..ServerSettings::default()
     };
-    let (ready, is_ready) = oneshot::channel();
-    tokio::spawn(async move {
-        let drain = Drain::new(std::time::Duration::ZERO);
-        let served = flow_executor::serve::<AnyModel>(settings, &drain, |at: &Addresses, _| {
-            drop(ready.send(at.serving.clone()));
-        });
-        panic!("the executor ended: {:?}", served.await);
+    let (ready, is_ready) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = Runtime::new().expect("a runtime");
+        let drain = Drain::new(Duration::ZERO);
+        let on_ready = |at: &Addresses, _: &Facts| {
+            ready.send(at.serving.tcp()).ok();
+        };
+        let served = flow_executor::serve::<AnyModel>(settings, &drain, on_ready);
+        panic!("the executor ended: {:?}", runtime.block_on(served));
     });
-    match is_ready.await.expect("the executor starts") {
-        ListenAddress::Tcp(address) => address,
-        other => panic!("it listens at {other:?}"),
-    }
+    let address = is_ready.recv().expect("the executor starts");
+    address.expect("it listens at a port")
 }

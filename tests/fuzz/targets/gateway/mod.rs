@@ -22,18 +22,13 @@ impl Target {
     /// Starts the gateway of a flow file, whose executors refuse connections: what passes the gateway fails at once.
     #[allow(dead_code, reason = "each target uses one of the two functions")]
     pub fn start(flow: &str) -> Self {
-        Self::with_executor(flow, async {
-            SocketAddr::from((Ipv4Addr::LOCALHOST, 1))
-        })
+        Self::with_executor(flow, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)))
     }
 
-    /// Starts the gateway of a flow file, whose executors are all at this address. It is awaited in the gateway's runtime.
-    pub fn with_executor(flow: &str, executor: impl Future<Output = SocketAddr>) -> Self {
+    /// Starts the gateway of a flow file, whose executors are all at this address.
+    pub fn with_executor(flow: &str, executor: SocketAddr) -> Self {
         let runtime = Runtime::new().expect("a runtime");
-        let (gateway, bystander) = runtime.block_on(async {
-            let executor = executor.await;
-            start(flow, executor).await
-        });
+        let (gateway, bystander) = runtime.block_on(start(flow, executor));
         Self {
             runtime,
             gateway,
