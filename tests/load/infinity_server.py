@@ -2,8 +2,8 @@
 
     infinity_server.py ENGINE MODEL PORT
 
-Options are Infinity's defaults, but for the pooling, which its engine `optimum` does not read from the model. Nothing is written for each
-request, because the servers beside it do not do so either.
+The options are Infinity's defaults, except for the pooling, which its engine `optimum` does not read from the model. It writes no access log,
+because the other servers write none.
 """
 import os
 import sys

@@ -236,9 +236,13 @@ impl Tokenizer {
         direction: TruncationDirection,
     ) -> Result<bool, TokenizerError> {
         let input = self.input(text, prompt, direction);
-        let encoding = self.whole().encode_fast(input, true);
+        let tokenizer = match direction {
+            TruncationDirection::Right => &self.inner,
+            TruncationDirection::Left => self.whole(),
+        };
+        let encoding = tokenizer.encode_fast(input, true);
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
-        Ok(encoding.len() > self.max_length)
+        Ok(encoding.len() > self.max_length || !encoding.get_overflowing().is_empty())
     }
 
     /// The id of the padding token, or 0 if there is none.
@@ -255,8 +259,9 @@ impl Tokenizer {
         // Others wait for the first one, so that the vocabulary is copied once.
         self.whole.get_or_init(|| {
             let mut whole = self.inner.clone();
-            // Only parameters of a truncation can be wrong.
-            whole.with_truncation(None).ok();
+            whole
+                .with_truncation(None)
+                .expect("only the parameters of a truncation can be wrong");
             whole
         })
     }

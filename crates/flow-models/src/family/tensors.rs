@@ -99,7 +99,7 @@ impl<'a> ModelTensors<'a> {
         Ok([read(hidden)?, read(labels)?])
     }
 
-    /// The head for masked words. Its tensors have been checked by no one.
+    /// The head for masked words, whose shapes are checked here.
     pub(crate) fn masked_lm(&self) -> Result<MaskedLmTensors, WeightsError> {
         let names = self.architecture.family.masked_lm();
         let (hidden, vocabulary) = (self.architecture.hidden_size, self.architecture.vocab_size);

@@ -28,7 +28,7 @@ impl Engine {
     }
 }
 
-/// What starts Infinity.
+/// Starts Infinity's server.
 pub(super) struct Infinity {
     python: PathBuf,
     model: PathBuf,

@@ -96,7 +96,7 @@ impl ReplyWriter {
         match self {
             Self::Nowhere => Ok(()),
             Self::Readable { is_first } => {
-                let blocks = blocks(answer);
+                let blocks = blocks(answer)?;
                 let gap = if *is_first || blocks.is_empty() {
                     ""
                 } else {
@@ -126,11 +126,12 @@ impl ReplyWriter {
 }
 
 /// A reply for people to read, in blocks.
-fn blocks(answer: &Answer<'_>) -> Vec<String> {
+fn blocks(answer: &Answer<'_>) -> io::Result<Vec<String>> {
     let columns = output::columns(io::stdout()).unwrap_or(COLUMNS_MAX);
-    // That each has a form in JSON is known.
-    let documents = answer.documents.iter().filter_map(|it| it.to_json().ok());
-    let documents = documents.map(|it| readable(&it, columns));
-    let results = (!answer.results.is_empty()).then(|| readable_results(answer.results));
+    let documents = answer.documents.iter().map(|it| {
+        let json = it.to_json().map_err(io::Error::other)?;
+        Ok(readable(&json, columns))
+    });
+    let results = (!answer.results.is_empty()).then(|| Ok(readable_results(answer.results)));
     documents.chain(results).collect()
 }

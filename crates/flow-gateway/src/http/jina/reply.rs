@@ -26,7 +26,7 @@ use super::super::status::{status, status_json, write_retry_after};
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The most memory that a byte of documents takes in their JSON: a number of four bytes has up to 20 digits, and the text
-/// is copied when it grows. Calculated, as is the next one.
+/// is copied when it grows. Calculated.
 const WRITTEN_BYTE: usize = 8;
 
 /// The memory that a byte of a document takes while it is written: its message is decoded. Estimated.

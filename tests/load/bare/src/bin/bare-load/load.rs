@@ -41,10 +41,10 @@ pub(crate) async fn run(
 async fn send_all(target: &Rc<Target>, queue: Queue, concurrent: usize) -> anyhow::Result<Outcome> {
     let queue = Rc::new(queue);
     let mut senders = JoinSet::new();
-    let threadless = LocalSet::new();
+    let local = LocalSet::new();
     for _ in 0..concurrent {
         let sender = send_some(Rc::clone(target), Rc::clone(&queue));
-        senders.spawn_local_on(sender, &threadless);
+        senders.spawn_local_on(sender, &local);
     }
     let mut outcome = Outcome::default();
     let all_sent = async {
@@ -53,7 +53,7 @@ async fn send_all(target: &Rc<Target>, queue: Queue, concurrent: usize) -> anyho
         }
         anyhow::Ok(())
     };
-    threadless.run_until(all_sent).await?;
+    local.run_until(all_sent).await?;
     outcome.seconds = queue.started.elapsed().as_secs_f64();
     Ok(outcome)
 }

@@ -4,8 +4,8 @@
 //! writes one line of JSON: how many seconds all took, and how many milliseconds each request took. `bare-load ask PROTOCOL URL BODIES
 //! REPLIES` sends each body once, and keeps the replies in a file. PROTOCOL is `grpc` or `http`.
 //!
-//! Bodies are complete before the clock starts, and replies are read whole, but not understood: what is measured is the server. A request
-//! that fails ends the program. It has one thread, because the server needs the other cores.
+//! Bodies are built before the clock starts, and replies are read as a whole but not parsed: the server is measured, not this program. A
+//! request that fails ends the program. It has one thread, because the server needs the other cores.
 
 mod bodies;
 mod load;
@@ -37,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
             let seconds = seconds.parse().context("SECONDS is not a number")?;
             let at_least = Duration::from_secs(seconds);
             let outcome = load::run(target, bodies, concurrent, at_least).await?;
-            say(&outcome.json());
+            print(&outcome.json());
             Ok(())
         }
         ["ask", protocol, url, path, replies] => {
@@ -53,6 +53,6 @@ async fn main() -> anyhow::Result<()> {
 }
 
 #[allow(clippy::print_stdout, reason = "the parent process reads the line")]
-fn say(line: &str) {
+fn print(line: &str) {
     println!("{line}");
 }
