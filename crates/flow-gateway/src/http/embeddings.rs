@@ -1,11 +1,11 @@
 //! Encodes texts by the flow, for every API that asks for vectors.
 
 use axum::http::HeaderMap;
-use flow_core::{CallOptions, Code, Document, EmbeddingType, Failure, Tensor};
+use flow_core::{CallOptions, Document, EmbeddingType, Failure, Tensor};
 use serde_json::{Map, Value, json};
 
 use super::api_error::ApiError;
-use super::model_call::{ModelCall, ModelWork, PIECE_TEXTS, check_texts, text_documents};
+use super::model_call::{ModelCall, ModelWork, PIECE_TEXTS, check_texts};
 use super::models::{ServedModel, ServedModels};
 use super::truncation::Truncation;
 use crate::service::GatewayService;
@@ -73,18 +73,13 @@ pub(crate) async fn embed(
         count,
     };
     let mut vectors = Vec::with_capacity(count);
-    let pieces = pieces(std::mem::take(&mut request.texts)).into_iter();
-    let pieces = pieces.map(|texts| text_documents(&texts, model.version));
     let work = call
-        .run(pieces, |documents| {
-            for document in documents.iter() {
-                let vector = vector(document, &model.executor)?;
-                vectors.push(finished(vector, cut, request.normalize));
-            }
+        .run_texts(&request.texts, PIECE_TEXTS, |document| {
+            let vector = vector(document, model)?;
+            vectors.push(finished(vector, cut, request.normalize));
             Ok(())
         })
         .await?;
-    check_reply(count, vectors.len(), &model.executor)?;
     Ok(Embeddings { vectors, work })
 }
 
@@ -97,16 +92,6 @@ fn ask_for_floats(model: &ServedModel, parameters: &mut Map<String, Value>) {
             json!(EmbeddingType::F32),
         );
     }
-}
-
-/// The texts in pieces.
-fn pieces(texts: Vec<String>) -> Vec<Vec<String>> {
-    let mut texts = texts.into_iter();
-    let piece = || -> Option<Vec<String>> {
-        let piece: Vec<String> = texts.by_ref().take(PIECE_TEXTS).collect();
-        (!piece.is_empty()).then_some(piece)
-    };
-    std::iter::from_fn(piece).collect()
 }
 
 /// The length to which vectors are cut, if they are.
@@ -137,14 +122,10 @@ fn cut(model: &ServedModel, request: &EmbedRequest) -> Result<Option<usize>, Api
 }
 
 /// The vector of a document.
-fn vector(document: &Document, executor: &str) -> Result<Vec<f32>, Failure> {
+fn vector(document: &Document, model: &ServedModel) -> Result<Vec<f32>, Failure> {
     let embedding = document.embedding();
     let vector = embedding.as_ref().and_then(Tensor::to_f32);
-    vector.ok_or_else(|| {
-        let message =
-            format!("executor `{executor}` returned a document without an embedding of floats");
-        Failure::new(Code::ExecutorFailed, message)
-    })
+    vector.ok_or_else(|| model.failure("returned a document without an embedding of floats"))
 }
 
 /// A vector as the request wants it.
@@ -159,14 +140,6 @@ fn finished(mut vector: Vec<f32>, cut: Option<usize>, normalize: bool) -> Vec<f3
         }
     }
     vector
-}
-
-fn check_reply(sent: usize, got: usize, executor: &str) -> Result<(), Failure> {
-    if sent == got {
-        return Ok(());
-    }
-    let message = format!("executor `{executor}` got {sent} texts and returned {got} vectors");
-    Err(Failure::new(Code::ExecutorFailed, message))
 }
 
 #[cfg(test)]
@@ -208,21 +181,6 @@ mod tests {
         check_cut(ShorterVectors::Any, 0, None);
         check_cut(ShorterVectors::Only(vec![2]), 2, Some(Some(2)));
         check_cut(ShorterVectors::Only(vec![2]), 4, None);
-    }
-
-    #[test]
-    fn a_large_call_is_sent_in_pieces() {
-        let texts = |count: usize| (0..count).map(|it| it.to_string()).collect();
-        let lens = |count| {
-            pieces(texts(count))
-                .iter()
-                .map(Vec::len)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(lens(1), [1]);
-        assert_eq!(lens(PIECE_TEXTS), [PIECE_TEXTS]);
-        assert_eq!(lens(PIECE_TEXTS + 1), [PIECE_TEXTS, 1]);
-        assert_eq!(pieces(texts(130)).concat(), texts(130));
     }
 
     #[test]

@@ -117,6 +117,33 @@ impl ModelCall<'_> {
     }
 }
 
+impl ModelCall<'_> {
+    /// Sends texts in pieces of so many, a document for each text. Gives the documents of the replies to `take`, in the order of
+    /// the texts.
+    pub(super) async fn run_texts(
+        &self,
+        texts: &[String],
+        piece: usize,
+        mut take: impl FnMut(&Document) -> Result<(), Failure> + Send,
+    ) -> Result<ModelWork, ApiError> {
+        let pieces = (0..texts.len()).step_by(piece).map(|start| {
+            let texts = &texts[start..texts.len().min(start + piece)];
+            text_documents(texts, self.model.version)
+        });
+        let mut taken = 0;
+        self.run(pieces, |reply| {
+            let (sent, got) = (piece.min(texts.len() - taken), reply.len());
+            if got != sent {
+                let what = format!("returned {got} documents for {sent}");
+                return Err(self.model.failure(&what));
+            }
+            taken += got;
+            reply.iter().try_for_each(&mut take)
+        })
+        .await
+    }
+}
+
 impl ModelWork {
     /// The tokens that the model read; `None` if its executor does not count them.
     pub(crate) fn tokens(&self) -> Option<u64> {
@@ -149,10 +176,10 @@ impl ModelWork {
 }
 
 /// Documents with these texts.
-pub(super) fn text_documents(texts: &[impl AsRef<str>], version: DocArrayVersion) -> DocumentArray {
+fn text_documents(texts: &[String], version: DocArrayVersion) -> DocumentArray {
     let documents = texts.iter().map(|text| {
         let mut document = Document::of_version(version);
-        document.set_text(text.as_ref());
+        document.set_text(text);
         document
     });
     documents.collect()

@@ -288,6 +288,12 @@ impl ServedModel {
         info.map_or(ModelKind::Embedding, |info| info.kind)
     }
 
+    /// The failure of its executor, which did something else than it was asked for.
+    pub(crate) fn failure(&self, what: &str) -> Failure {
+        let message = format!("executor `{}` {what}", self.executor);
+        Failure::new(Code::ExecutorFailed, message)
+    }
+
     /// Whether this is the name of its executor, or the model's name without its owner or folder.
     fn has_short_name(&self, name: &str) -> bool {
         let last = self.id.trim_end_matches('/').rsplit('/').next();

@@ -2,13 +2,13 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use flow_core::{Code, Document, DocumentArray, Failure, ModelKind, Tensor};
+use flow_core::{Code, Document, Failure, ModelKind, Tensor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Map;
 
 use super::super::api_error::ApiError;
 use super::super::json_request::{JsonRequest, json_reply};
-use super::super::model_call::{ModelCall, check_texts, text_documents};
+use super::super::model_call::{ModelCall, check_texts};
 use super::super::models::{ServedModel, ServedModels};
 use super::super::prompts;
 use super::super::state::HttpState;
@@ -100,15 +100,10 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
         field: "inputs",
         count: texts.len(),
     };
-    let pieces = (0..texts.len()).step_by(PIECE_TEXTS).map(|start| {
-        let piece = &texts[start..texts.len().min(start + PIECE_TEXTS)];
-        text_documents(piece, model.version)
-    });
     let mut matrices = Matrices::default();
     let work = call
-        .run(pieces, |reply| {
-            let sent = PIECE_TEXTS.min(texts.len() - matrices.all.len());
-            matrices.take(&reply, sent, &model)
+        .run_texts(&texts, PIECE_TEXTS, |document| {
+            matrices.take(document, &model)
         })
         .await?;
     let headers = compute_headers(&model, characters(&texts), &work);
@@ -123,29 +118,19 @@ struct Matrices {
 }
 
 impl Matrices {
-    /// Takes the vectors of a reply to so many documents.
-    fn take(
-        &mut self,
-        reply: &DocumentArray,
-        sent: usize,
-        model: &ServedModel,
-    ) -> Result<(), Failure> {
-        if reply.len() != sent {
-            let what = format!("returned {} documents for {sent}", reply.len());
-            return Err(failure(model, &what));
+    /// Takes the vectors of a text.
+    fn take(&mut self, document: &Document, model: &ServedModel) -> Result<(), Failure> {
+        let matrix = matrix(document);
+        let matrix = matrix
+            .ok_or_else(|| model.failure("returned a document without a matrix of floats"))?;
+        self.values += matrix.values.len();
+        if self.values > VALUES_MAX {
+            let message = format!(
+                "the vectors of one call have more than {VALUES_MAX} values; send fewer texts"
+            );
+            return Err(Failure::new(Code::BadRequest, message));
         }
-        for document in reply.iter() {
-            let matrix = matrix(document)
-                .ok_or_else(|| failure(model, "returned a document without a matrix of floats"))?;
-            self.values += matrix.values.len();
-            if self.values > VALUES_MAX {
-                let message = format!(
-                    "the vectors of one call have more than {VALUES_MAX} values; send fewer texts"
-                );
-                return Err(Failure::new(Code::BadRequest, message));
-            }
-            self.all.push(matrix);
-        }
+        self.all.push(matrix);
         Ok(())
     }
 }
@@ -158,11 +143,6 @@ fn matrix(document: &Document) -> Option<TokenMatrix> {
     let width = usize::try_from(width).ok().filter(|width| *width > 0)?;
     let values = Tensor::to_f32(&tensor)?;
     Some(TokenMatrix { values, width })
-}
-
-fn failure(model: &ServedModel, what: &str) -> Failure {
-    let message = format!("executor `{}` {what}", model.executor);
-    Failure::new(Code::ExecutorFailed, message)
 }
 
 #[cfg(test)]
@@ -182,26 +162,21 @@ mod tests {
         }
     }
 
-    fn document(tensor: Option<&Tensor>) -> DocumentArray {
+    fn document(tensor: Option<&Tensor>) -> Document {
         let mut document = Document::from_text("a");
         if let Some(tensor) = tensor {
             document.set_embedding(tensor);
         }
-        [document].into_iter().collect()
+        document
     }
 
     #[test]
     fn the_tokens_of_a_text_are_the_rows_of_a_matrix() {
         let mut matrices = Matrices::default();
         let tensor = Tensor::matrix(&[0.5, 1.0, 1.5, 2.0, 2.5, 3.0], 2);
-        matrices
-            .take(&document(Some(&tensor)), 1, &model())
-            .unwrap();
+        matrices.take(&document(Some(&tensor)), &model()).unwrap();
         let json = serde_json::to_value(&matrices.all).unwrap();
         assert_eq!(json, json!([[[0.5, 1.0], [1.5, 2.0], [2.5, 3.0]]]));
-        let error = matrices.take(&document(Some(&tensor)), 2, &model());
-        let error = error.unwrap_err();
-        assert!(error.message().contains("1 documents for 2"), "{error}");
     }
 
     #[test]
@@ -212,7 +187,7 @@ mod tests {
             Some(Tensor::matrix(&[], 0)),
         ] {
             let reply = document(tensor.as_ref());
-            let error = Matrices::default().take(&reply, 1, &model()).unwrap_err();
+            let error = Matrices::default().take(&reply, &model()).unwrap_err();
             assert!(error.message().contains("without a matrix"), "{error}");
         }
     }
@@ -224,7 +199,7 @@ mod tests {
             ..Matrices::default()
         };
         let reply = document(Some(&Tensor::matrix(&[1.0], 1)));
-        let error = matrices.take(&reply, 1, &model()).unwrap_err();
+        let error = matrices.take(&reply, &model()).unwrap_err();
         assert_eq!(error.code(), Code::BadRequest);
     }
 }

@@ -2,13 +2,13 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use flow_core::{Code, Document, DocumentArray, Failure, ModelKind};
+use flow_core::{Code, Document, Failure, ModelKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::super::api_error::ApiError;
 use super::super::json_request::{JsonRequest, json_reply};
-use super::super::model_call::{ModelCall, PIECE_TEXTS, check_texts, text_documents};
+use super::super::model_call::{ModelCall, PIECE_TEXTS, check_texts};
 use super::super::models::{ServedModel, ServedModels};
 use super::super::prompts;
 use super::super::state::HttpState;
@@ -93,15 +93,10 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
         field: "inputs",
         count: texts.len(),
     };
-    let pieces = (0..texts.len()).step_by(PIECE_TEXTS).map(|start| {
-        let piece = &texts[start..texts.len().min(start + PIECE_TEXTS)];
-        text_documents(piece, model.version)
-    });
     let mut vectors = SparseReply::default();
     let work = call
-        .run(pieces, |reply| {
-            let sent = PIECE_TEXTS.min(texts.len() - vectors.all.len());
-            vectors.take(&reply, sent, model)
+        .run_texts(&texts, PIECE_TEXTS, |document| {
+            vectors.take(document, model)
         })
         .await?;
     let headers = compute_headers(model, characters(&texts), &work);
@@ -116,29 +111,19 @@ struct SparseReply {
 }
 
 impl SparseReply {
-    /// Takes the vectors of a reply to so many documents.
-    fn take(
-        &mut self,
-        reply: &DocumentArray,
-        sent: usize,
-        model: &ServedModel,
-    ) -> Result<(), Failure> {
-        if reply.len() != sent {
-            let what = format!("returned {} documents for {sent}", reply.len());
-            return Err(failure(model, &what));
+    /// Takes the vector of a text.
+    fn take(&mut self, document: &Document, model: &ServedModel) -> Result<(), Failure> {
+        let vector = vector(document);
+        let vector =
+            vector.ok_or_else(|| model.failure("returned a document without a sparse vector"))?;
+        self.weights += vector.len();
+        if self.weights > WEIGHTS_MAX {
+            let message = format!(
+                "the vectors of one call have more than {WEIGHTS_MAX} weights; send fewer texts"
+            );
+            return Err(Failure::new(Code::BadRequest, message));
         }
-        for document in reply.iter() {
-            let vector = vector(document)
-                .ok_or_else(|| failure(model, "returned a document without a sparse vector"))?;
-            self.weights += vector.len();
-            if self.weights > WEIGHTS_MAX {
-                let message = format!(
-                    "the vectors of one call have more than {WEIGHTS_MAX} weights; send fewer texts"
-                );
-                return Err(Failure::new(Code::BadRequest, message));
-            }
-            self.all.push(vector);
-        }
+        self.all.push(vector);
         Ok(())
     }
 }
@@ -153,11 +138,6 @@ fn vector(document: &Document) -> Option<Vec<Weight>> {
             .map(|(index, value)| Weight { index, value })
             .collect()
     })
-}
-
-fn failure(model: &ServedModel, what: &str) -> Failure {
-    let message = format!("executor `{}` {what}", model.executor);
-    Failure::new(Code::ExecutorFailed, message)
 }
 
 #[cfg(test)]
@@ -177,21 +157,19 @@ mod tests {
         }
     }
 
-    fn reply(tag: &Value) -> DocumentArray {
+    fn reply(tag: &Value) -> Document {
         let mut document = Document::from_text("a");
         document.set_tags(&Map::from_iter([(TAG.to_owned(), tag.clone())]));
-        [document].into_iter().collect()
+        document
     }
 
     #[test]
     fn each_word_has_its_index_and_its_weight() {
         let mut vectors = SparseReply::default();
         let tag = json!({"indices": [3, 20_000], "values": [0.5, 1]});
-        vectors.take(&reply(&tag), 1, &model()).unwrap();
+        vectors.take(&reply(&tag), &model()).unwrap();
         let expected = json!([[{"index": 3, "value": 0.5}, {"index": 20_000, "value": 1.0}]]);
         assert_eq!(serde_json::to_value(&vectors.all).unwrap(), expected);
-        let error = vectors.take(&reply(&tag), 2, &model()).unwrap_err();
-        assert!(error.message().contains("1 documents for 2"), "{error}");
     }
 
     #[test]
@@ -202,7 +180,7 @@ mod tests {
             json!({"indices": [1], "values": []}),
             json!({"indices": [-1], "values": [1]}),
         ] {
-            let error = SparseReply::default().take(&reply(&tag), 1, &model());
+            let error = SparseReply::default().take(&reply(&tag), &model());
             let error = error.unwrap_err();
             assert!(
                 error.message().contains("without a sparse vector"),
@@ -218,7 +196,7 @@ mod tests {
             ..SparseReply::default()
         };
         let tag = json!({"indices": [1], "values": [1]});
-        let error = vectors.take(&reply(&tag), 1, &model()).unwrap_err();
+        let error = vectors.take(&reply(&tag), &model()).unwrap_err();
         assert_eq!(error.code(), Code::BadRequest);
     }
 }
