@@ -5,6 +5,7 @@
 //! | `model_files.rs` | finds the files of a model, or fetches them |
 //! | `back_end.rs` | reads the CPU instruction set that a user chooses |
 //! | `cpu_only.rs` | refuses options of models that run on the CPU only |
+//! | `selected_texts.rs` | reads the texts of documents, and logs documents without a text |
 //! | `per_document.rs` | sums numbers of texts by document |
 //! | `excerpt.rs` | shortens texts for messages |
 //! | `metrics.rs` | measures the calls of a model |
@@ -19,12 +20,14 @@ mod excerpt;
 mod metrics;
 mod model_files;
 mod per_document;
+mod selected_texts;
 
 pub use cpu_only::{NotOnCpu, check_cpu_only};
 pub use excerpt::excerpt;
 pub use metrics::ModelMetrics;
 pub use model_files::ModelFiles;
 pub use per_document::sums;
+pub use selected_texts::{SelectedTexts, WithoutText, too_long};
 
 /// The parameters that select the documents which a model reads. If a request has both, the first one applies.
 pub const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];

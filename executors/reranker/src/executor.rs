@@ -7,10 +7,11 @@ use std::time::Instant;
 use flow_core::{Chain, Document};
 use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
-    ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
+    ModelInfo, ModelKind, Models, Parameters, Tokens,
 };
 use flow_inference::{
-    ACCESS_PATHS, ModelFiles, ModelMetrics, TRUNCATE, TRUNCATION_DIRECTION, back_end, excerpt, sums,
+    ACCESS_PATHS, ModelFiles, ModelMetrics, TRUNCATE, TRUNCATION_DIRECTION, WithoutText, back_end,
+    excerpt, sums,
 };
 use flow_models::{CrossEncoder, EncodeError, EncoderOptions, ScoreRequest};
 
@@ -48,8 +49,7 @@ pub struct Reranker {
     model: CrossEncoder,
     config: RerankerConfig,
     metrics: ModelMetrics,
-    /// Whether a document with matches but without a text has been logged as a warning.
-    warned_without_text: bool,
+    without_text: WithoutText,
 }
 
 impl Executor for Reranker {
@@ -83,7 +83,7 @@ impl Executor for Reranker {
             model,
             config,
             metrics: ModelMetrics::register(&context.monitor)?,
-            warned_without_text: false,
+            without_text: WithoutText::default(),
         })
     }
 
@@ -118,18 +118,12 @@ impl Executor for Reranker {
             name: self.config.model.clone(),
             revision: self.config.revision.clone(),
             kind: ModelKind::Reranker,
-            dimensions: 0,
             max_length: model.max_length(),
-            pooling: String::new(),
-            normalized: false,
             precision: model.info().precision,
             device: "cpu".to_owned(),
-            shorter: ShorterVectors::No,
-            embedding_type: None,
-            prompts: Vec::new(),
-            labels: Vec::new(),
             batch_texts: model.max_batch_texts().get(),
             batch_tokens: model.max_batch_tokens().get(),
+            ..ModelInfo::default()
         };
         Models::from([(RANK.to_owned(), info)])
     }
@@ -155,7 +149,10 @@ impl Reranker {
         };
         let texts = PairTexts::read(docs, &paths)?;
         texts.check_limit()?;
-        self.warn_of(texts.without_text);
+        self.without_text.log(
+            texts.without_text,
+            "the matches of documents without a text are not ordered",
+        );
         let cancellation = Cancellation::current();
         let is_cancelled = || cancellation.is_cancelled();
         let scored = self
@@ -166,24 +163,6 @@ impl Reranker {
             .observe(scored.tokens.iter().sum(), scored.times);
         ranking.apply(docs, &paths, &scored.scores)?;
         Ok(sums(&texts.pairs_of, &scored.tokens).collect())
-    }
-
-    /// Logs that documents with matches have no text. They are returned unchanged, but a user may expect another order.
-    fn warn_of(&mut self, without_text: usize) {
-        if without_text == 0 {
-            return;
-        }
-        if !self.warned_without_text {
-            self.warned_without_text = true;
-            tracing::warn!(
-                count = without_text,
-                "the matches of documents without a text are not ordered; further ones are logged at debug level only"
-            );
-        }
-        tracing::debug!(
-            count = without_text,
-            "documents with matches, without a text"
-        );
     }
 }
 

@@ -1,7 +1,6 @@
 //! The endpoints: takes the texts out of documents, and puts vectors into them.
 
 use std::num::NonZeroUsize;
-use std::slice;
 use std::thread;
 use std::time::Instant;
 
@@ -11,7 +10,8 @@ use flow_executor::{
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
 use flow_inference::{
-    ACCESS_PATHS, ModelFiles, TRUNCATE, TRUNCATION_DIRECTION, back_end, excerpt, sums,
+    ACCESS_PATHS, ModelFiles, SelectedTexts, TRUNCATE, TRUNCATION_DIRECTION, WithoutText, back_end,
+    excerpt, sums, too_long,
 };
 use flow_models::engine::{ForwardError, GpuEngine};
 use flow_models::{
@@ -77,8 +77,7 @@ pub struct SentenceEncoder {
     facts: Facts,
     model: ModelInfo,
     metrics: EncoderMetrics,
-    /// Number of documents without a text so far.
-    without_text: u64,
+    without_text: WithoutText,
 }
 
 impl Executor for SentenceEncoder {
@@ -125,7 +124,7 @@ impl Executor for SentenceEncoder {
             facts,
             model,
             metrics: EncoderMetrics::register(&context.monitor)?,
-            without_text: 0,
+            without_text: WithoutText::default(),
         })
     }
 
@@ -242,17 +241,12 @@ impl SentenceEncoder {
         docs: &mut [Document],
         paths: &AccessPaths,
     ) -> Result<(Vec<String>, Vec<usize>), CallError> {
-        let (mut texts, mut texts_of, mut without_text) = (Vec::new(), Vec::new(), 0);
-        for doc in docs {
-            let before = texts.len();
-            paths.visit(slice::from_mut(doc), &mut |doc| match doc.has_text() {
-                true => texts.push(doc.text()),
-                false => without_text += 1,
-            })?;
-            texts_of.push(texts.len() - before);
-        }
-        self.count_without_text(without_text);
-        Ok((texts, texts_of))
+        let selected = SelectedTexts::read(docs, paths)?;
+        self.without_text.log(
+            selected.without_text,
+            "documents without a text get no vector",
+        );
+        Ok((selected.texts, selected.texts_of))
     }
 
     /// The prompt that a request names.
@@ -291,13 +285,7 @@ impl SentenceEncoder {
                 prompt, direction, ..
             } = request;
             if self.encoder.encoder().truncates(text, prompt, direction)? {
-                let max = self.encoder.encoder().max_length();
-                // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
-                let start = excerpt(text);
-                return Err(CallError::bad_request(format!(
-                    "a text has more than {max} tokens, the most that the model reads: `{start}…`; \
-                     shorten it, or let it be truncated"
-                )));
+                return Err(too_long(text, self.encoder.encoder().max_length()));
             }
         }
         Ok(())
@@ -320,21 +308,6 @@ impl SentenceEncoder {
         let skip_special: Option<bool> = parameters.get(tokens::SKIP_SPECIAL)?;
         let tokenizer = self.encoder.encoder().tokenizer();
         tokens::decode_all(docs, tokenizer, skip_special.unwrap_or(true))
-    }
-
-    /// Counts documents without a text. They are returned unchanged, as by stock encoders, but a user may expect vectors.
-    fn count_without_text(&mut self, count: u64) {
-        if count == 0 {
-            return;
-        }
-        if self.without_text == 0 {
-            tracing::warn!(
-                count,
-                "documents without a text get no vector; further ones are logged at debug level only"
-            );
-        }
-        self.without_text += count;
-        tracing::debug!(count, total = self.without_text, "documents without a text");
     }
 }
 

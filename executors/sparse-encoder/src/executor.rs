@@ -1,17 +1,17 @@
 //! The endpoint: takes the texts out of documents, and puts their vectors into tags.
 
 use std::num::NonZeroUsize;
-use std::slice;
 use std::thread;
 use std::time::Instant;
 
-use flow_core::{AccessPaths, Chain, Document};
+use flow_core::{Chain, Document};
 use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
-    ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
+    ModelInfo, ModelKind, Models, Parameters, Tokens,
 };
 use flow_inference::{
-    ACCESS_PATHS, ModelFiles, ModelMetrics, TRUNCATE, TRUNCATION_DIRECTION, back_end, excerpt, sums,
+    ACCESS_PATHS, ModelFiles, ModelMetrics, SelectedTexts, TRUNCATE, TRUNCATION_DIRECTION,
+    WithoutText, back_end, sums, too_long,
 };
 use flow_models::{EncodeError, EncoderOptions, SparseEncoder, SparseRequest, TruncationDirection};
 
@@ -51,8 +51,7 @@ pub struct SparseEncoderExecutor {
     encoder: SparseEncoder,
     config: SparseEncoderConfig,
     metrics: ModelMetrics,
-    /// Whether a document without a text has been logged as a warning.
-    warned_without_text: bool,
+    without_text: WithoutText,
 }
 
 impl Executor for SparseEncoderExecutor {
@@ -87,7 +86,7 @@ impl Executor for SparseEncoderExecutor {
             encoder,
             config,
             metrics: ModelMetrics::register(&context.monitor)?,
-            warned_without_text: false,
+            without_text: WithoutText::default(),
         })
     }
 
@@ -124,15 +123,11 @@ impl Executor for SparseEncoderExecutor {
             dimensions: self.encoder.words(),
             max_length: self.encoder.max_length(),
             pooling: "splade".to_owned(),
-            normalized: false,
             precision: self.encoder.info().precision,
             device: "cpu".to_owned(),
-            shorter: ShorterVectors::No,
-            embedding_type: None,
-            prompts: Vec::new(),
-            labels: Vec::new(),
             batch_texts: self.encoder.max_batch_texts().get(),
             batch_tokens: self.encoder.max_batch_tokens().get(),
+            ..ModelInfo::default()
         };
         Models::from([(ENCODE.to_owned(), info)])
     }
@@ -153,7 +148,13 @@ impl SparseEncoderExecutor {
             direction: parameters.get(TRUNCATION_DIRECTION)?.unwrap_or_default(),
             top_k: parameters.first(&LIMIT)?.or(self.config.top_k),
         };
-        let (texts, texts_of) = self.texts(docs, &paths)?;
+        let SelectedTexts {
+            texts,
+            texts_of,
+            without_text,
+        } = SelectedTexts::read(docs, &paths)?;
+        self.without_text
+            .log(without_text, "documents without a text get no vector");
         let cancellation = Cancellation::current();
         if parameters.get(TRUNCATE)? == Some(false) {
             self.check_lengths(&texts, request.direction, &cancellation)?;
@@ -176,25 +177,6 @@ impl SparseEncoderExecutor {
         Ok(sums(&texts_of, &encoded.tokens).collect())
     }
 
-    /// The selected texts, and how many of them each document has.
-    fn texts(
-        &mut self,
-        docs: &mut [Document],
-        paths: &AccessPaths,
-    ) -> Result<(Vec<String>, Vec<usize>), CallError> {
-        let (mut texts, mut texts_of, mut without_text) = (Vec::new(), Vec::new(), 0_usize);
-        for doc in docs {
-            let before = texts.len();
-            paths.visit(slice::from_mut(doc), &mut |doc| match doc.has_text() {
-                true => texts.push(doc.text()),
-                false => without_text += 1,
-            })?;
-            texts_of.push(texts.len() - before);
-        }
-        self.warn_of(without_text);
-        Ok((texts, texts_of))
-    }
-
     /// Refuses texts that the model would not read as a whole.
     fn check_lengths(
         &self,
@@ -207,30 +189,10 @@ impl SparseEncoderExecutor {
                 return Err(CallError::cancelled());
             }
             if self.encoder.truncates(text, direction)? {
-                // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
-                return Err(CallError::bad_request(format!(
-                    "a text has more than {} tokens, the most that the model reads: `{}…`; shorten it, or let it be truncated",
-                    self.encoder.max_length(),
-                    excerpt(text)
-                )));
+                return Err(too_long(text, self.encoder.max_length()));
             }
         }
         Ok(())
-    }
-
-    /// Logs that documents have no text. They are returned unchanged, but a user may expect vectors.
-    fn warn_of(&mut self, without_text: usize) {
-        if without_text == 0 {
-            return;
-        }
-        if !self.warned_without_text {
-            self.warned_without_text = true;
-            tracing::warn!(
-                count = without_text,
-                "documents without a text get no vector; further ones are logged at debug level only"
-            );
-        }
-        tracing::debug!(count = without_text, "documents without a text");
     }
 }
 

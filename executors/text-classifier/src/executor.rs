@@ -7,10 +7,11 @@ use std::time::Instant;
 use flow_core::{Chain, Document};
 use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
-    ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
+    ModelInfo, ModelKind, Models, Parameters, Tokens,
 };
 use flow_inference::{
-    ACCESS_PATHS, ModelFiles, ModelMetrics, TRUNCATE, TRUNCATION_DIRECTION, back_end, excerpt, sums,
+    ACCESS_PATHS, ModelFiles, ModelMetrics, TRUNCATE, TRUNCATION_DIRECTION, WithoutText, back_end,
+    excerpt, sums,
 };
 use flow_models::{EncodeError, EncoderOptions, ScoreRequest, TextClassifier};
 
@@ -48,8 +49,7 @@ pub struct TextClassifierExecutor {
     classifier: TextClassifier,
     config: TextClassifierConfig,
     metrics: ModelMetrics,
-    /// Whether a document without a text has been logged as a warning.
-    warned_without_text: bool,
+    without_text: WithoutText,
 }
 
 impl Executor for TextClassifierExecutor {
@@ -84,7 +84,7 @@ impl Executor for TextClassifierExecutor {
             classifier,
             config,
             metrics: ModelMetrics::register(&context.monitor)?,
-            warned_without_text: false,
+            without_text: WithoutText::default(),
         })
     }
 
@@ -120,18 +120,13 @@ impl Executor for TextClassifierExecutor {
             name: self.config.model.clone(),
             revision: self.config.revision.clone(),
             kind: ModelKind::Classifier,
-            dimensions: 0,
             max_length: model.max_length(),
-            pooling: String::new(),
-            normalized: false,
             precision: model.info().precision,
             device: "cpu".to_owned(),
-            shorter: ShorterVectors::No,
-            embedding_type: None,
-            prompts: Vec::new(),
             labels: self.classifier.labels().to_vec(),
             batch_texts: model.max_batch_texts().get(),
             batch_tokens: model.max_batch_tokens().get(),
+            ..ModelInfo::default()
         };
         Models::from([(CLASSIFY.to_owned(), info)])
     }
@@ -154,7 +149,8 @@ impl TextClassifierExecutor {
         };
         let top_k = parameters.first(&LIMIT)?;
         let texts = InputTexts::read(docs, &paths)?;
-        self.warn_of(texts.without_text);
+        self.without_text
+            .log(texts.without_text, "documents without a text get no scores");
         let cancellation = Cancellation::current();
         let is_cancelled = || cancellation.is_cancelled();
         let classified = self
@@ -180,21 +176,6 @@ impl TextClassifierExecutor {
             }
         })?;
         Ok(sums(&texts.texts_of, &classified.tokens).collect())
-    }
-
-    /// Logs that documents have no text. They are returned unchanged, but a user may expect scores.
-    fn warn_of(&mut self, without_text: usize) {
-        if without_text == 0 {
-            return;
-        }
-        if !self.warned_without_text {
-            self.warned_without_text = true;
-            tracing::warn!(
-                count = without_text,
-                "documents without a text get no scores; further ones are logged at debug level only"
-            );
-        }
-        tracing::debug!(count = without_text, "documents without a text");
     }
 }
 
