@@ -31,7 +31,6 @@ struct AttentionParams {
 
 constexpr int TILE_QUERIES = 16;
 constexpr int STEP_KEYS = 32;
-constexpr float LOG2_E = 1.44269504f;
 
 /// Warps of a block. All take the same amount of shared memory, for heads of either size.
 template <int head_size>

@@ -91,10 +91,49 @@ __device__ __forceinline__ bf16 from_float<bf16>(float value) {
 #endif
 }
 
+/// Packs two 2-byte numbers into a word, the first into its lower half.
+template <typename T>
+DEVICE uint32_t pack_pair(float first, float second);
+
+template <>
+__device__ __forceinline__ uint32_t pack_pair<f16>(float first, float second) {
+#if __CUDA_ARCH__ >= 800
+    uint32_t pair;
+    asm("{ .reg .b32 high, low;\n"
+        "  mov.b32 high, 0x7bff7bff;\n"
+        "  mov.b32 low, 0xfbfffbff;\n"
+        "  cvt.rn.f16x2.f32 %0, %2, %1;\n"
+        "  min.NaN.f16x2 %0, %0, high;\n"
+        "  max.NaN.f16x2 %0, %0, low; }"
+        : "=r"(pair)
+        : "f"(first), "f"(second));
+    return pair;
+#else
+    return uint32_t(from_float<f16>(first).bits) | uint32_t(from_float<f16>(second).bits) << 16;
+#endif
+}
+
+template <>
+__device__ __forceinline__ uint32_t pack_pair<bf16>(float first, float second) {
+#if __CUDA_ARCH__ >= 800
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(pair) : "f"(first), "f"(second));
+    return pair;
+#else
+    return uint32_t(from_float<bf16>(first).bits) | uint32_t(from_float<bf16>(second).bits) << 16;
+#endif
+}
+
 DEVICE float exp2_approx(float value) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(value));
     return power;
+}
+
+DEVICE float reciprocal_approx(float value) {
+    float reciprocal;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(value));
+    return reciprocal;
 }
 
 DEVICE float fma_f32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
@@ -222,11 +261,7 @@ __device__ __forceinline__ void multiply<tf32>(float (&c)[4], const uint32_t (&a
 
 #endif
 
-/// Packs two 2-byte numbers into a word, the first into its lower half.
-template <typename T>
-DEVICE uint32_t pack_pair(float first, float second) {
-    return uint32_t(from_float<T>(first).bits) | uint32_t(from_float<T>(second).bits) << 16;
-}
+constexpr float LOG2_E = 1.44269504f;
 
 /// The offset of a chunk of 16 bytes in shared memory. Chunks of one index in eight rows lie in different banks, and so do the
 /// chunks of one row. Rows have 64 or 128 bytes.
@@ -239,6 +274,25 @@ DEVICE int swizzled(int row, int chunk) {
 DEVICE int min_int(int value, int high) { return value < high ? value : high; }
 DEVICE int clamp_int(int value, int low, int high) { return value < low ? low : min_int(value, high); }
 DEVICE float max_float(float a, float b) { return a > b ? a : b; }
+
+/// Writes adjacent numbers, in one access.
+template <int count>
+DEVICE void store_group(float *to, const float (&values)[count]) {
+    Group<float, count> group;
+    UNROLL for (int i = 0; i < count; i++) {
+        group.values[i] = values[i];
+    }
+    *reinterpret_cast<Group<float, count> *>(to) = group;
+}
+
+template <typename T, int count>
+DEVICE void store_group(T *to, const float (&values)[count]) {
+    Group<uint32_t, count / 2> pairs;
+    UNROLL for (int i = 0; i < count / 2; i++) {
+        pairs.values[i] = pack_pair<T>(values[2 * i], values[2 * i + 1]);
+    }
+    *reinterpret_cast<Group<uint32_t, count / 2> *>(to) = pairs;
+}
 
 /// The sum over all lanes of a warp, always in the same order.
 DEVICE float warp_sum(float value) {

@@ -5,15 +5,21 @@
 #include "matmul_f32.cuh"
 #include "pooling.cuh"
 
+// Stages of tiles. Small ones are for few rows, where the time that copies take counts and not how many blocks run at once.
+constexpr int LARGE_STAGES = 3;
+#ifndef SMALL_STAGES
+#define SMALL_STAGES 6
+#endif
+
 // Tiles of 128 × 128 for eight warps, and of 64 × 64 for four, if larger ones would leave multiprocessors idle.
 #define MATMULS(suffix, Number)                                                                         \
     KERNEL(matmul_##suffix, MatmulParams, 256, 2) {                                                     \
-        using Tiles = Matmul<Number, 128, 128, 64, 32>;                                                 \
+        using Tiles = Matmul<Number, 128, 128, 64, 32, LARGE_STAGES>;                                   \
         SHARED(Tiles::Shared, shared);                                                                  \
         Tiles{p, shared, block_y() * 128, block_x() * 128}.run();                                       \
     }                                                                                                   \
     KERNEL(matmul_small_##suffix, MatmulParams, 128, 4) {                                               \
-        using Tiles = Matmul<Number, 64, 64, 32, 32>;                                                   \
+        using Tiles = Matmul<Number, 64, 64, 32, 32, SMALL_STAGES>;                                     \
         SHARED(Tiles::Shared, shared);                                                                  \
         Tiles{p, shared, block_y() * 64, block_x() * 64}.run();                                         \
     }

@@ -1,5 +1,5 @@
-// Embeddings and layer norms (Ba, Kiros and Hinton, 2016). A warp processes a row, and reads it three times; after the first time
-// it is in the L1 cache. A row may have any length.
+// Embeddings and layer norms (Ba, Kiros and Hinton, 2016). A warp processes a row, and keeps up to 768 values of it in
+// registers. A row may have any length.
 #pragma once
 
 #include "device.cuh"
@@ -19,7 +19,7 @@ struct LayerNormParams {
 
 struct EmbedParams {
     const uint32_t *ids;
-    // The position of each token in its text.
+    // The row of each token's position embedding.
     const uint32_t *token_positions;
     const void *word_embeddings;
     // Includes the token type embedding.
@@ -36,6 +36,18 @@ struct EmbedParams {
 /// Eight values of a row.
 template <typename T>
 using Vec8 = Group<T, 8>;
+
+/// Eight of `width` floats. Those after the last are 0.
+DEVICE Vec8<float> read_floats(const float *values, int column, int width) {
+    if (column + 8 <= width) {
+        return *reinterpret_cast<const Vec8<float> *>(values + column);
+    }
+    Vec8<float> eight = {};
+    UNROLL for (int i = 0; i < 8; i++) {
+        eight.values[i] = column + i < width ? values[column + i] : 0.0f;
+    }
+    return eight;
+}
 
 /// A row in memory.
 template <typename T>
@@ -58,8 +70,48 @@ struct EmbeddingRow {
 
     DEVICE_MEMBER void read(int column, int width, float (&eight)[8]) const {
         word.read(column, width, eight);
+        // Rows of position embeddings are not padded.
+        const bool is_aligned = width % 8 == 0;
+        const Vec8<float> positions = is_aligned ? read_floats(position, column, width) : Vec8<float>{};
         UNROLL for (int i = 0; i < 8; i++) {
-            eight[i] += column + i < width ? position[column + i] : 0.0f;
+            eight[i] += is_aligned || column + i >= width ? positions.values[i] : position[column + i];
+        }
+    }
+};
+
+/// Groups of eight values that a lane keeps in registers. It reads those of longer rows again.
+constexpr int KEPT_GROUPS = 3;
+
+/// A lane's part of a row: every 32nd group of eight values.
+template <typename Row>
+struct RowPart {
+    const Row &row;
+    const int width;
+    float kept[KEPT_GROUPS][8];
+
+    DEVICE_MEMBER RowPart(const Row &row, int width) : row(row), width(width) {
+        UNROLL for (int i = 0; i < KEPT_GROUPS; i++) {
+            const int column = column_of(i);
+            if (column < width) {
+                row.read(column, width, kept[i]);
+            }
+        }
+    }
+
+    DEVICE_MEMBER int column_of(int group) const { return (group * 32 + lane_index()) * 8; }
+
+    /// Calls `use` with the first column and the values of each group, in order.
+    template <typename Use>
+    DEVICE_MEMBER void each(const Use &use) const {
+        UNROLL for (int i = 0; i < KEPT_GROUPS; i++) {
+            if (column_of(i) < width) {
+                use(column_of(i), kept[i]);
+            }
+        }
+        for (int i = KEPT_GROUPS; column_of(i) < width; i++) {
+            float eight[8];
+            row.read(column_of(i), width, eight);
+            use(column_of(i), eight);
         }
     }
 };
@@ -67,32 +119,29 @@ struct EmbeddingRow {
 /// Applies a layer norm to a row, and writes it, padded to whole groups of eight values.
 template <typename T, typename Row>
 DEVICE void normalize_row(const Row &row, T *out, int width, const float *scale, const float *shift, float epsilon) {
-    const int start = lane_index() * 8;
-    float eight[8], sum = 0.0f, squares = 0.0f;
-    for (int column = start; column < width; column += 256) {
-        row.read(column, width, eight);
+    const RowPart<Row> part(row, width);
+    float sum = 0.0f, squares = 0.0f;
+    part.each([&](int column, const float (&eight)[8]) {
         UNROLL for (int i = 0; i < 8; i++) {
             sum += column + i < width ? eight[i] : 0.0f;
         }
-    }
+    });
     const float mean = warp_sum(sum) / width;
-    for (int column = start; column < width; column += 256) {
-        row.read(column, width, eight);
+    part.each([&](int column, const float (&eight)[8]) {
         UNROLL for (int i = 0; i < 8; i++) {
             const float deviation = column + i < width ? eight[i] - mean : 0.0f;
             squares = fma_f32(deviation, deviation, squares);
         }
-    }
+    });
     const float factor = 1.0f / sqrtf(warp_sum(squares) / width + epsilon);
-    for (int column = start; column < width; column += 256) {
-        row.read(column, width, eight);
-        Vec8<T> group;
+    part.each([&](int column, const float (&eight)[8]) {
+        const auto factors = read_floats(scale, column, width), offsets = read_floats(shift, column, width);
+        float values[8];
         UNROLL for (int i = 0; i < 8; i++) {
-            const int index = min_int(column + i, width - 1);
-            group.values[i] = from_float<T>(fma_f32((eight[i] - mean) * factor, scale[index], shift[index]));
+            values[i] = fma_f32((eight[i] - mean) * factor, factors.values[i], offsets.values[i]);
         }
-        *reinterpret_cast<Vec8<T> *>(out + column) = group;
-    }
+        store_group(out + column, values);
+    });
 }
 
 /// The row of this warp.

@@ -76,12 +76,21 @@ struct MatmulF32 {
         }
     }
 
-    template <int activation>
-    DEVICE_MEMBER void store(const float (&sums)[groups * 4][groups][4]) {
+    template <int activation, bool has_residual>
+    DEVICE_MEMBER void store(const float (&sums)[groups * 4][groups][4]) const {
         const int top = first_row + thread_index() / 16 * 4, left = first_column + thread_index() % 16 * 4;
+        float bias[groups][4];
+        UNROLL for (int j = 0; j < groups; j++) {
+            load_bias(p, left + j * 64, bias[j]);
+        }
         UNROLL for (int i = 0; i < groups * 4; i++) {
+            const int row = top + i / 4 * 64 + i % 4;
             UNROLL for (int j = 0; j < groups; j++) {
-                store_values<float, activation, 4>(p, top + i / 4 * 64 + i % 4, left + j * 64, sums[i][j]);
+                // Rows of C are padded to whole groups.
+                if (row < p.rows && left + j * 64 < p.columns) {
+                    const size_t offset = size_t(row) * p.c_stride + left + j * 64;
+                    store_values<float, activation, true, has_residual, 4>(p, offset, sums[i][j], bias[j]);
+                }
             }
         }
     }
@@ -98,15 +107,6 @@ struct MatmulF32 {
             fetch_step(step + 1, a, b);
             multiply_stage(step % 2, sums);
         }
-        switch (p.activation) {
-        case GELU:
-            return store<GELU>(sums);
-        case GELU_TANH:
-            return store<GELU_TANH>(sums);
-        case RELU:
-            return store<RELU>(sums);
-        default:
-            return store<NONE>(sums);
-        }
+        store_tile(*this, sums);
     }
 };

@@ -27,6 +27,8 @@ struct PoolParams {
 };
 
 constexpr int POOL_THREADS = 128;
+/// Tokens whose states a thread loads at once, so that it waits for memory once and not for each.
+constexpr int POOL_STEP = 16;
 /// Minimum divisor of a normalization, as in PyTorch.
 constexpr float NORM_MIN = 1e-12f;
 
@@ -45,16 +47,24 @@ DEVICE float pool_value(uint32_t mode, const T *column, int stride, int tokens, 
         return to_float(column[size_t(token) * stride]);
     }
     float value = mode == MAX ? -INFINITY : mode == MIN ? INFINITY : 0.0f, total_weight = 0.0f;
-    UNROLL_4 for (int token = skipped_tokens; token < tokens; token++) {
-        const float state = to_float(column[size_t(token) * stride]);
-        const float weight = mode == WEIGHTED_MEAN ? float(token + 1) : 1.0f;
-        if (mode == MAX) {
-            value = max_float(value, state);
-        } else if (mode == MIN) {
-            value = state < value ? state : value;
-        } else {
-            value = fma_f32(weight, state, value);
-            total_weight += weight;
+    for (int first = skipped_tokens; first < tokens; first += POOL_STEP) {
+        float states[POOL_STEP];
+        UNROLL for (int i = 0; i < POOL_STEP; i++) {
+            states[i] = to_float(column[size_t(min_int(first + i, tokens - 1)) * stride]);
+        }
+        UNROLL for (int i = 0; i < POOL_STEP; i++) {
+            if (first + i >= tokens) {
+                break;
+            }
+            const float weight = mode == WEIGHTED_MEAN ? float(first + i + 1) : 1.0f;
+            if (mode == MAX) {
+                value = max_float(value, states[i]);
+            } else if (mode == MIN) {
+                value = states[i] < value ? states[i] : value;
+            } else {
+                value = fma_f32(weight, states[i], value);
+                total_weight += weight;
+            }
         }
     }
     const float divisor = mode == MEAN_SQRT_LENGTH ? sqrtf(total_weight) : total_weight;

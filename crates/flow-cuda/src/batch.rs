@@ -5,6 +5,39 @@ use crate::launcher::TILE_QUERIES;
 /// Parts begin at a multiple of this number of words, which is 16 bytes.
 const ALIGN: usize = 4;
 
+/// The token ids of some texts, without padding.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenIds<'a> {
+    /// All ids, text after text.
+    pub ids: &'a [u32],
+    /// Number of tokens of each text.
+    pub lengths: &'a [usize],
+    /// Where the second text of each pair begins, as a number of tokens from the pair's beginning: the tokens from there on are of
+    /// type 1. Empty if there are no pairs.
+    pub second_starts: &'a [usize],
+}
+
+impl TokenIds<'_> {
+    /// The first `texts` texts, and the others.
+    pub(crate) fn split_at(&self, texts: usize) -> (Self, Self) {
+        let (lengths, other_lengths) = self.lengths.split_at(texts);
+        let (ids, other_ids) = self.ids.split_at(lengths.iter().sum());
+        let pairs = texts.min(self.second_starts.len());
+        let (second_starts, other_second_starts) = self.second_starts.split_at(pairs);
+        let first = Self {
+            ids,
+            lengths,
+            second_starts,
+        };
+        let others = Self {
+            ids: other_ids,
+            lengths: other_lengths,
+            second_starts: other_second_starts,
+        };
+        (first, others)
+    }
+}
+
 /// A batch as 32-bit words, and the offsets of its parts, in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PackedBatch {
@@ -14,7 +47,7 @@ pub(crate) struct PackedBatch {
     pub(crate) texts: usize,
     /// Number of query tiles.
     pub(crate) tiles: usize,
-    /// Offset of the position of each token within its text.
+    /// Offset of the row of each token's position embedding.
     pub(crate) positions_offset: usize,
     /// Offset of the query tiles: for each, the text's first token, its number of tokens, and the tile's first query.
     pub(crate) tiles_offset: usize,
@@ -23,10 +56,13 @@ pub(crate) struct PackedBatch {
 }
 
 impl PackedBatch {
+    /// `second_row` is the row of the first position embedding for tokens of type 1.
+    ///
     /// # Panics
     ///
     /// If the number of ids is not the sum of the lengths.
-    pub(crate) fn new(ids: &[u32], lengths: &[usize]) -> Self {
+    pub(crate) fn new(texts: TokenIds<'_>, second_row: usize) -> Self {
+        let TokenIds { ids, lengths, .. } = texts;
         assert_eq!(ids.len(), lengths.iter().sum::<usize>(), "ids");
         let mut batch = Self {
             words: ids.to_vec(),
@@ -35,8 +71,12 @@ impl PackedBatch {
             ..Self::default()
         };
         batch.positions_offset = batch.begin_part();
-        for length in lengths {
-            batch.words.extend(0..word(*length));
+        for (text, &length) in lengths.iter().enumerate() {
+            let second_start = texts.second_starts.get(text).copied().unwrap_or(length);
+            let second_start = second_start.min(length);
+            batch.words.extend(0..word(second_start));
+            let second = second_row + second_start..second_row + length;
+            batch.words.extend(second.map(word));
         }
         batch.tiles_offset = batch.begin_part();
         for (first, length) in spans(lengths) {
@@ -101,7 +141,12 @@ mod tests {
     #[test]
     fn a_batch_locates_each_token_tile_and_text() {
         let ids: Vec<u32> = (100..119).collect();
-        let batch = PackedBatch::new(&ids, &[2, 17]);
+        let texts = TokenIds {
+            ids: &ids,
+            lengths: &[2, 17],
+            second_starts: &[],
+        };
+        let batch = PackedBatch::new(texts, 512);
         assert_eq!((batch.tokens, batch.texts, batch.tiles), (19, 2, 3));
         assert_eq!(batch.words[..19], ids);
         let positions: Vec<u32> = (0..2).chain(0..17).collect();
@@ -116,6 +161,43 @@ mod tests {
         ] {
             assert!(offset.is_multiple_of(ALIGN));
         }
+    }
+
+    #[test]
+    fn tokens_of_second_texts_have_positions_of_their_own() {
+        let texts = TokenIds {
+            ids: &[7; 6],
+            lengths: &[2, 3, 1],
+            second_starts: &[1, 3, 9],
+        };
+        let batch = PackedBatch::new(texts, 10);
+        assert_eq!(
+            batch.words[batch.positions_offset..][..6],
+            [0, 11, 0, 1, 2, 0]
+        );
+        let without_types = PackedBatch::new(texts, 0);
+        let positions = &without_types.words[without_types.positions_offset..][..6];
+        assert_eq!(positions, [0, 1, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn pairs_are_split_with_their_second_texts() {
+        let pairs = TokenIds {
+            ids: &[1, 2, 3, 4, 5],
+            lengths: &[2, 3],
+            second_starts: &[1, 2],
+        };
+        let (first, others) = pairs.split_at(1);
+        assert_eq!((first.ids, first.second_starts), (&[1, 2][..], &[1][..]));
+        assert_eq!(
+            (others.ids, others.second_starts),
+            (&[3, 4, 5][..], &[2][..])
+        );
+        let texts = TokenIds {
+            second_starts: &[],
+            ..pairs
+        };
+        assert!(texts.split_at(1).1.second_starts.is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::batch::{PackedBatch, split_point};
+use crate::batch::{PackedBatch, TokenIds, split_point};
 use crate::gpu::{Gpu, GpuError};
 use crate::kernel::GpuPrecision;
 use crate::model::{DeviceModel, ModelLoader, ModelShape};
@@ -109,7 +109,7 @@ impl CudaEncoder {
         self.streams.get() * tokens.get() * bytes_per_token(&self.model)
     }
 
-    /// Encodes texts whose token ids follow each other in `ids`. Returns a row-major matrix of `texts × pooling.width`.
+    /// Encodes texts. Returns a row-major matrix of `texts × pooling.width`.
     ///
     /// The thread sleeps until a stream is free and the device is done. A batch that does not fit into memory is split in
     /// two, repeatedly if necessary.
@@ -122,12 +122,8 @@ impl CudaEncoder {
     ///
     /// If the number of ids is not the sum of the lengths, a text is longer than the model allows, or `pooling` does not
     /// suit the model.
-    pub fn encode(
-        &self,
-        ids: &[u32],
-        lengths: &[usize],
-        pooling: &PoolingSpec,
-    ) -> Result<Vec<f32>, GpuError> {
+    pub fn encode(&self, texts: TokenIds<'_>, pooling: &PoolingSpec) -> Result<Vec<f32>, GpuError> {
+        let TokenIds { ids, lengths, .. } = texts;
         let max_length = lengths.iter().copied().max().unwrap_or(0);
         assert!(
             max_length <= self.model.shape.max_tokens,
@@ -137,36 +133,31 @@ impl CudaEncoder {
             return Ok(vec![0.0; lengths.len() * pooling.width]);
         }
         let split = split_point(lengths);
-        if let Some(texts) = split.filter(|_| ids.len() > MAX_GRID_TOKENS) {
-            return self.encode_halves(ids, lengths, texts, pooling);
+        if let Some(first) = split.filter(|_| ids.len() > MAX_GRID_TOKENS) {
+            return self.encode_halves(texts.split_at(first), pooling);
         }
-        let batch = PackedBatch::new(ids, lengths);
+        let batch = PackedBatch::new(texts, self.model.shape.second_position_row());
         let encoded = self.workspace().encode(&self.model, &batch, pooling);
         match (encoded, split) {
-            (Err(GpuError::OutOfMemory { bytes }), Some(texts)) => {
+            (Err(GpuError::OutOfMemory { bytes }), Some(first)) => {
                 tracing::warn!(
                     tokens = ids.len(),
                     bytes,
                     "batch does not fit into GPU memory and is split in two"
                 );
-                self.encode_halves(ids, lengths, texts, pooling)
+                self.encode_halves(texts.split_at(first), pooling)
             }
             (encoded, _) => encoded,
         }
     }
 
-    /// Encodes the first `texts` texts, then the others.
     fn encode_halves(
         &self,
-        ids: &[u32],
-        lengths: &[usize],
-        texts: usize,
+        (first, others): (TokenIds<'_>, TokenIds<'_>),
         pooling: &PoolingSpec,
     ) -> Result<Vec<f32>, GpuError> {
-        let (first, second) = lengths.split_at(texts);
-        let (first_ids, second_ids) = ids.split_at(first.iter().sum());
-        let mut vectors = self.encode(first_ids, first, pooling)?;
-        vectors.extend(self.encode(second_ids, second, pooling)?);
+        let mut vectors = self.encode(first, pooling)?;
+        vectors.extend(self.encode(others, pooling)?);
         Ok(vectors)
     }
 

@@ -89,7 +89,7 @@ pub(crate) struct LayerNormParams {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EmbedParams {
     pub(crate) ids: DeviceAddress,
-    /// The position of each token within its text.
+    /// The row of each token's position embedding.
     pub(crate) token_positions: DeviceAddress,
     pub(crate) word_embeddings: DeviceAddress,
     pub(crate) position_embeddings: DeviceAddress,

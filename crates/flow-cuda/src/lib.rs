@@ -49,6 +49,7 @@ mod pooling;
 mod upload;
 mod workspace;
 
+pub use batch::TokenIds;
 pub use driver::{CudaDevice, CudaDriver, DeviceInfo};
 pub use embedded::{has_kernels, kernel_names};
 pub use encoder::{CudaEncoder, STREAMS};

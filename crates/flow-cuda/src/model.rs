@@ -23,12 +23,21 @@ pub struct ModelShape {
     pub heads: usize,
     /// Maximum tokens of a text.
     pub max_tokens: usize,
+    /// Token types with position embeddings of their own: 2 if the model tells the texts of a pair apart, else 1.
+    pub token_types: usize,
     /// Number of token ids.
     pub vocab_size: usize,
     /// Added to the variance in layer norms.
     pub epsilon: f32,
     /// Activation of intermediate states.
     pub activation: Activation,
+}
+
+impl ModelShape {
+    /// The row of the first position embedding for tokens of type 1.
+    pub(crate) fn second_position_row(&self) -> usize {
+        (self.token_types - 1) * self.max_tokens
+    }
 }
 
 /// The weights of a layer norm.
@@ -54,7 +63,8 @@ pub struct LinearWeights {
 pub struct EmbeddingWeights {
     /// The word embeddings: `vocab_size × hidden_size`.
     pub words: Vec<f32>,
-    /// The position embeddings, with the token type embedding added: `max_tokens × hidden_size`.
+    /// The position embeddings, with the token type embedding added, for each token type: `token_types × max_tokens ×
+    /// hidden_size`.
     pub positions: Vec<f32>,
     /// The layer norm of their sum.
     pub norm: LayerNormWeights,
@@ -152,7 +162,7 @@ impl ModelLoader {
         );
         assert_eq!(
             embeddings.positions.len(),
-            shape.max_tokens * hidden,
+            shape.token_types * shape.max_tokens * hidden,
             "position embeddings"
         );
         let stream = CudaStream::new(gpu)?;

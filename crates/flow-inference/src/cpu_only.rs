@@ -10,12 +10,12 @@ pub enum NotOnCpu {
         "`device` asks for a GPU, but this executor computes on the CPU only; set `device: cpu`"
     )]
     Device,
-    /// A precision that the CPU does not have, or that is not measured for scores.
+    /// A precision that the CPU does not have, or that is not measured for these vectors.
     #[error("`precision` is `{0}`; this executor supports `f32`, `bf16`, `int8` and `auto`")]
     Precision(Precision),
 }
 
-/// Checks the device and the precision of a model that gives scores instead of vectors.
+/// Checks the device and the precision of a model that runs on the CPU only.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use flow_models::{CrossEncoder, EncoderOptions, PairScores, ScoreRequest};
+use flow_models::{CrossEncoder, EncoderOptions, OpenDevices, PairScores, ScoreRequest};
 use serde_json::{Value, json};
 
 /// Maximum tokens of a pair, as for the systems that it is compared with.
@@ -38,7 +38,8 @@ fn main() {
         ..EncoderOptions::default()
     };
     let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let encoder = CrossEncoder::load(Path::new(model), &options, cores).expect("a cross-encoder");
+    let devices = OpenDevices::cpu(cores, None);
+    let encoder = CrossEncoder::load(Path::new(model), &options, devices).expect("a cross-encoder");
     let pairs = (0..queries.len()).flat_map(|query| texts.iter().map(move |text| (query, text)));
     let pairs: Vec<(usize, &String)> = pairs.collect();
     let score = |pairs: &[(usize, &String)]| -> PairScores {

@@ -1,15 +1,15 @@
 //! Scores how well texts answer queries.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
+use crate::device::OpenDevices;
 use crate::encode_times::{EncodeTimer, EncodeTimes};
 use crate::encoder::{EncodeError, IsCancelled, LoadEncoderError};
 use crate::engine::ModelError;
 use crate::options::EncoderOptions;
 use crate::sequence_classifier::{ScoreRequest, SequenceClassifier};
 
-/// A loaded model that scores how well a text answers a query (a cross-encoder; Nogueira and Cho, 2019), on the CPU.
+/// A loaded model that scores how well a text answers a query (a cross-encoder; Nogueira and Cho, 2019).
 #[derive(Debug)]
 pub struct CrossEncoder(SequenceClassifier);
 
@@ -25,8 +25,7 @@ pub struct PairScores {
 }
 
 impl CrossEncoder {
-    /// Loads the model in `folder`. Options that concern devices, prompts or vectors are not used. `cores` is the default number of
-    /// threads.
+    /// Loads the model in `folder`. Options that concern prompts or vectors are not used.
     ///
     /// # Errors
     ///
@@ -34,9 +33,9 @@ impl CrossEncoder {
     pub fn load(
         folder: &Path,
         options: &EncoderOptions,
-        cores: NonZeroUsize,
+        devices: OpenDevices,
     ) -> Result<Self, LoadEncoderError> {
-        let (classifier, _) = SequenceClassifier::load(folder, options, cores)?;
+        let (classifier, _) = SequenceClassifier::load(folder, options, devices)?;
         match classifier.labels() {
             1 => Ok(Self(classifier)),
             labels => Err(LoadEncoderError::Model {

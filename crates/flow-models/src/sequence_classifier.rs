@@ -7,22 +7,30 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use flow_core::Chain;
+
+use crate::device::{DeviceSpec, OpenDevices};
 use crate::encode_times::EncodeTimer;
 use crate::encoder::{EncodeError, IsCancelled, LoadEncoderError};
-use crate::engine::{self, ClassificationHead, CpuEngine, EngineInfo, LabelConfig};
+use crate::engine::{
+    self, ClassificationHead, EngineConfig, EngineInfo, GpuEngine, LabelConfig, ModelEngine,
+};
 use crate::options::EncoderOptions;
 use crate::pair_tokenizer::PairTokenizer;
 use crate::parallelism::Parallelism;
+use crate::pooling::{PoolingHead, PoolingMode};
 use crate::source::TOKENIZER_FILE;
 use crate::text_workers::TextWorkers;
 use crate::tokens::{PairTokens, TokenBatch};
 use crate::truncation::TruncationDirection;
 
-/// A loaded model with a classification head, on the CPU.
+/// A loaded model with a classification head. The head runs on the CPU.
 #[derive(Debug)]
 pub struct SequenceClassifier {
     tokenizer: PairTokenizer,
-    engine: CpuEngine,
+    engine: ModelEngine,
+    /// Takes the state of the first token of each text, which the head turns into outputs.
+    first_states: PoolingHead,
     head: ClassificationHead,
     workers: TextWorkers,
     max_length: usize,
@@ -59,19 +67,38 @@ pub(crate) struct Outputs {
 }
 
 impl SequenceClassifier {
-    /// Loads the model in `folder`, and what its configuration says of its labels. Options that concern devices, prompts or vectors are
-    /// not used. `cores` is the default number of threads.
+    /// Loads the model in `folder`, and what its configuration says of its labels. Options that concern prompts or vectors are not used.
+    ///
+    /// If the options leave the choice of the device to the classifier ([`DeviceSpec::Auto`]) and the GPU has too little memory for the
+    /// model, the CPU computes.
     ///
     /// # Errors
     ///
-    /// If a file of the model is invalid, it has no classification head, or the options do not suit it.
+    /// If a file of the model is invalid, it has no classification head, or the options do not suit it or the device.
     pub(crate) fn load(
         folder: &Path,
         options: &EncoderOptions,
-        cores: NonZeroUsize,
+        devices: OpenDevices,
     ) -> Result<(Self, LabelConfig), LoadEncoderError> {
-        let kernels = engine::cpu_kernels(options)?;
-        let loaded = engine::load_classifier(folder, kernels, options.cache_folder.as_deref());
+        let cores = devices.cores;
+        match Self::load_onto(folder, options, devices) {
+            Err(error) if options.device == DeviceSpec::Auto && error.is_out_of_memory() => {
+                tracing::info!(device = "cpu", reason = %Chain(&error), "device chosen");
+                Self::load_onto(folder, options, OpenDevices::cpu(cores, None))
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_onto(
+        folder: &Path,
+        options: &EncoderOptions,
+        devices: OpenDevices,
+    ) -> Result<(Self, LabelConfig), LoadEncoderError> {
+        let cores = devices.cores;
+        let kernels = engine::exact_cpu_kernels(options)?;
+        let config = EngineConfig::choose(options, devices)?;
+        let loaded = engine::load_classifier(folder, &config, kernels);
         let (engine, head, labels) = loaded.map_err(|source| LoadEncoderError::Model {
             folder: folder.to_owned(),
             source,
@@ -83,9 +110,15 @@ impl SequenceClassifier {
             return Err(LoadEncoderError::MaxLength { requested, max });
         }
         let tokenizer = PairTokenizer::load(&folder.join(TOKENIZER_FILE), max_length)?;
-        let parallelism = Parallelism::on_cpu(options, options.threads.unwrap_or(cores), false);
+        let parallelism = Parallelism::new(options, &engine, cores);
         let classifier = Self {
             tokenizer,
+            first_states: PoolingHead {
+                modes: vec![PoolingMode::Cls],
+                skipped_tokens: 0,
+                width: engine.hidden_size(),
+                normalize: false,
+            },
             engine,
             head,
             workers: TextWorkers::start(&parallelism)?,
@@ -106,7 +139,13 @@ impl SequenceClassifier {
         self.engine.info()
     }
 
-    /// Number of threads that compute and tokenize.
+    /// The GPU engine, if GPUs compute.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&GpuEngine> {
+        self.engine.gpu()
+    }
+
+    /// Number of threads that compute or tokenize.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.workers.count()
@@ -141,7 +180,7 @@ impl SequenceClassifier {
     ///
     /// # Errors
     ///
-    /// If the tokenizer fails, a text or pair is too long, or `is_cancelled` returns true between two batches.
+    /// If the tokenizer or the engine fails, a text or pair is too long, or `is_cancelled` returns true between two batches.
     pub(crate) fn run<I: Sync>(
         &self,
         items: &[I],
@@ -179,10 +218,10 @@ impl SequenceClassifier {
             places
                 .iter()
                 .for_each(|&text| tokens.push_pair(&texts[text]));
-            let states = self.engine.forward(&tokens);
-            let outputs = self.head.outputs(&tokens, &states);
+            let states = self.engine.encode(&tokens, &self.first_states)?;
+            let outputs = self.head.outputs(&states);
             let rows = outputs.chunks_exact(self.labels());
-            rows.map(<[f32]>::to_vec).collect()
+            Ok(rows.map(<[f32]>::to_vec).collect())
         };
         let limits = self.workers.limits(request.batch_size);
         self.workers

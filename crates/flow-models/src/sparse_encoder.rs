@@ -172,7 +172,7 @@ impl SparseEncoder {
                 weights.fetch_add(vector.indices.len(), Ordering::Relaxed);
                 vector
             };
-            let compute = |batch: &[usize]| self.compute(batch, &ids, &make);
+            let compute = |batch: &[usize]| Ok(self.compute(batch, &ids, &make));
             let limits = self.workers.limits(request.batch_size);
             let vectors = self.workers.in_batches(&lengths, limits, compute, &is_done);
             if is_too_many() {

@@ -1,8 +1,8 @@
 //! Classifies texts and pairs of texts.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
+use crate::device::OpenDevices;
 use crate::encode_times::{EncodeTimer, EncodeTimes};
 use crate::encoder::{EncodeError, IsCancelled, LoadEncoderError};
 use crate::engine::ScoreFunction;
@@ -38,8 +38,7 @@ pub struct LabelOutputs {
 }
 
 impl TextClassifier {
-    /// Loads the model in `folder`. Options that concern devices, prompts or vectors are not used. `cores` is the default number of
-    /// threads.
+    /// Loads the model in `folder`. Options that concern prompts or vectors are not used.
     ///
     /// # Errors
     ///
@@ -47,9 +46,9 @@ impl TextClassifier {
     pub fn load(
         folder: &Path,
         options: &EncoderOptions,
-        cores: NonZeroUsize,
+        devices: OpenDevices,
     ) -> Result<Self, LoadEncoderError> {
-        let (model, config) = SequenceClassifier::load(folder, options, cores)?;
+        let (model, config) = SequenceClassifier::load(folder, options, devices)?;
         let function = config.function(model.labels());
         let labels = config.labels(model.labels());
         let labels = labels.map_err(|source| LoadEncoderError::Model {

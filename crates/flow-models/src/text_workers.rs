@@ -17,6 +17,8 @@ const TOKENIZE_TEXTS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct TextWorkers {
     pool: WorkerPool,
+    /// Number of workers that compute batches. The others only tokenize.
+    batch_workers: usize,
     limits: BatchLimits,
     window_texts: usize,
 }
@@ -30,6 +32,7 @@ impl TextWorkers {
     pub(crate) fn start(parallelism: &Parallelism) -> Result<Self, ThreadPoolBuildError> {
         Ok(Self {
             pool: WorkerPool::start(parallelism.workers)?,
+            batch_workers: parallelism.batch_workers,
             limits: parallelism.limits,
             window_texts: parallelism.window_texts,
         })
@@ -87,12 +90,12 @@ impl TextWorkers {
     ///
     /// # Errors
     ///
-    /// If `is_cancelled` returns true between two batches.
+    /// If `compute` fails, or `is_cancelled` returns true between two batches.
     pub(crate) fn in_batches<T: Clone + Default + Send>(
         &self,
         lengths: &[usize],
         limits: BatchLimits,
-        compute: impl Fn(&[usize]) -> Vec<T> + Sync,
+        compute: impl Fn(&[usize]) -> Result<Vec<T>, EncodeError> + Sync,
         is_cancelled: IsCancelled<'_>,
     ) -> Result<Vec<T>, EncodeError> {
         let plan = plan_batches(lengths, limits);
@@ -100,12 +103,12 @@ impl TextWorkers {
             if is_cancelled() {
                 return Err(EncodeError::Cancelled);
             }
-            Ok((batch.clone(), compute(&plan.order[batch.clone()])))
+            Ok((batch.clone(), compute(&plan.order[batch.clone()])?))
         };
         let mut all = vec![T::default(); lengths.len()];
         for result in self
             .pool
-            .run((&plan.batches, &[]), self.pool.size(), compute)
+            .run((&plan.batches, &[]), self.batch_workers, compute)
         {
             let (batch, of_batch) = result?;
             for (&text, made) in plan.order[batch].iter().zip(of_batch) {

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use flow_core::AccessPaths;
-use flow_inference::{NotOnCpu, back_end, check_cpu_only};
+use flow_inference::{UnsupportedPrecision, back_end, check_score_precision};
 use flow_kernels::InstructionSet;
 use flow_models::{DeviceSpec, EncoderOptions, Precision};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ pub struct RerankerConfig {
     /// Branch, tag or commit of the model. Default: `main`.
     pub revision: Option<String>,
 
-    /// The device: `cpu`, or `auto`, which is the CPU.
+    /// The device: `cpu`, `cuda`, `cuda:0`, `cuda:all`, `gpu`, or `auto`.
     pub device: DeviceSpec,
 
     /// Number of matches that each document with a text keeps, unless a request asks for another one. Default: all.
@@ -40,14 +40,16 @@ pub struct RerankerConfig {
     #[serde(alias = "max_seq_length")]
     pub max_length: Option<NonZeroUsize>,
 
-    /// Maximum tokens of a batch. It limits memory and does not change the scores. Default: 2048.
+    /// Maximum tokens of a batch. It limits memory and does not change the scores. Default: 2048 on the CPU; on a GPU, as its free
+    /// memory allows.
     pub batch_tokens: Option<NonZeroUsize>,
 
-    /// Maximum pairs of a batch. It does not change the scores. Default: 64.
+    /// Maximum pairs of a batch. It does not change the scores. Default: 64 on the CPU; on a GPU, as many as `batch_tokens` allows.
     #[serde(alias = "default_batch_size")]
     pub batch_size: Option<NonZeroUsize>,
 
-    /// Numeric precision: `f32`, `bf16`, `int8` or `auto`. Default: 32-bit floats.
+    /// Numeric precision: `f32`, `bf16`, `int8` or `auto` on the CPU, and `f32`, `tf32`, `f16`, `bf16` or `auto` on a GPU. Default: 32-bit
+    /// floats on the CPU, and half precision on a GPU.
     pub precision: Option<Precision>,
 
     /// The best CPU instruction set that may be used, such as `avx2`. Default: the best that the machine has.
@@ -92,13 +94,14 @@ impl RerankerConfig {
     /// # Errors
     ///
     /// If one is not supported.
-    pub fn check(&self) -> Result<(), NotOnCpu> {
-        check_cpu_only(self.device, self.precision)
+    pub fn check(&self) -> Result<(), UnsupportedPrecision> {
+        check_score_precision(self.device, self.precision)
     }
 
     /// The options of the model among them.
     pub(crate) fn model_options(&self) -> EncoderOptions {
         EncoderOptions {
+            device: self.device,
             max_length: self.max_length,
             precision: self.precision,
             back_end: self.back_end,
@@ -145,9 +148,10 @@ mod tests {
     fn unsupported_values_are_refused_with_the_supported_ones() {
         for (with, parts) in [
             (json!({"modle": "a/b"}), &["did you mean `model`?"][..]),
+            (json!({"device": "tpu"}), &["`tpu`", "`cpu`"]),
             (
-                json!({"device": "cuda"}),
-                &["on the CPU only", "`device: cpu`"],
+                json!({"device": "cuda", "precision": "int8"}),
+                &["only the CPU", "`device: cpu`"],
             ),
             (json!({"precision": "fast"}), &["`fast`", "`f32`", "`int8`"]),
             (json!({"precision": "f16"}), &["`f16`", "`bf16`"]),

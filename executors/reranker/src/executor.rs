@@ -1,17 +1,15 @@
 //! The endpoints: takes the texts of queries and their matches, and orders the matches.
 
-use std::num::NonZeroUsize;
-use std::thread;
 use std::time::Instant;
 
-use flow_core::{Chain, Document};
+use flow_core::Document;
 use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     ModelInfo, ModelKind, Models, Parameters, Tokens,
 };
 use flow_inference::{
     ACCESS_PATHS, ModelFiles, ModelMetrics, TRUNCATE, TRUNCATION_DIRECTION, WithoutText, back_end,
-    excerpt, sums,
+    device_name, excerpt, model_error, open_devices, sums, watch_gpus,
 };
 use flow_models::{CrossEncoder, EncodeError, EncoderOptions, ScoreRequest};
 
@@ -63,6 +61,7 @@ impl Executor for Reranker {
         if config.back_end.is_none() {
             config.back_end = back_end::from_environment(&context.environment)?;
         }
+        let devices = open_devices(config.device)?;
         let revision = config.revision.as_deref();
         let files = ModelFiles::pull(&config.model, revision, &context.environment)?;
         let started = Instant::now();
@@ -70,8 +69,7 @@ impl Executor for Reranker {
             cache_folder: Some(files.cache),
             ..config.model_options()
         };
-        let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let model = CrossEncoder::load(&files.folder, &options, cores)?;
+        let model = CrossEncoder::load(&files.folder, &options, devices)?;
         tracing::info!(
             model = config.model,
             folder = %files.folder.display(),
@@ -79,6 +77,8 @@ impl Executor for Reranker {
             seconds = started.elapsed().as_secs_f32(),
             "model loaded"
         );
+        let gpu = model.model().gpu();
+        watch_gpus(gpu, model.model().max_batch_tokens(), &context.monitor)?;
         Ok(Self {
             model,
             config,
@@ -99,7 +99,7 @@ impl Executor for Reranker {
         let model = self.model.model();
         let info = model.info();
         let facts = [
-            ("device", "cpu".to_owned()),
+            ("device", device_name(model.gpu())),
             ("model", self.config.model.clone()),
             ("engine", info.engine.to_owned()),
             ("back_end", info.back_end),
@@ -120,7 +120,7 @@ impl Executor for Reranker {
             kind: ModelKind::Reranker,
             max_length: model.max_length(),
             precision: model.info().precision,
-            device: "cpu".to_owned(),
+            device: device_name(model.gpu()),
             batch_texts: model.max_batch_texts().get(),
             batch_tokens: model.max_batch_tokens().get(),
             ..ModelInfo::default()
@@ -169,7 +169,6 @@ impl Reranker {
 /// The error of a call.
 fn call_error(error: &EncodeError, texts: &PairTexts) -> CallError {
     match error {
-        EncodeError::Cancelled => CallError::cancelled(),
         // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
         EncodeError::TooLong { text, max } => {
             let text = texts.matches.get(*text).map_or("", |(_, text)| text);
@@ -179,6 +178,6 @@ fn call_error(error: &EncodeError, texts: &PairTexts) -> CallError {
                 excerpt(text)
             ))
         }
-        error => CallError::new(Chain(error).to_string()),
+        error => model_error(error),
     }
 }

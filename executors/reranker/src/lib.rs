@@ -14,4 +14,4 @@ mod texts;
 pub use config::RerankerConfig;
 pub use executor::Reranker;
 pub use flow_core::{AccessPaths, BadAccessPath};
-pub use flow_inference::NotOnCpu;
+pub use flow_inference::UnsupportedPrecision;

@@ -1,26 +1,23 @@
 //! The endpoints: takes the texts out of documents, and puts vectors into them.
 
-use std::num::NonZeroUsize;
-use std::thread;
 use std::time::Instant;
 
-use flow_core::{AccessPaths, Chain, Document, EmbeddingType, Tensor};
+use flow_core::{AccessPaths, Document, EmbeddingType, Tensor};
 use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
 use flow_inference::{
     ACCESS_PATHS, ModelFiles, SelectedTexts, TRUNCATE, TRUNCATION_DIRECTION, WithoutText, back_end,
-    excerpt, sums, too_long,
+    device_name, excerpt, model_error, open_devices, sums, too_long, watch_gpus,
 };
-use flow_models::engine::{ForwardError, GpuEngine};
+use flow_models::engine::ForwardError;
 use flow_models::{
-    CachedEncoder, EncodeError, EncodeRequest, EncodeWork, EncoderOptions, Matryoshka, OpenDevices,
-    TextEncoder, VectorCache,
+    CachedEncoder, EncodeError, EncodeRequest, EncodeWork, EncoderOptions, Matryoshka, TextEncoder,
+    VectorCache,
 };
 
 use crate::config::SentenceEncoderConfig;
-use crate::gpu_metrics;
 use crate::metrics::EncoderMetrics;
 use crate::tokens;
 
@@ -91,8 +88,7 @@ impl Executor for SentenceEncoder {
         if config.back_end.is_none() {
             config.back_end = back_end::from_environment(&context.environment)?;
         }
-        let devices = config.device.open(cores())?;
-        log_devices(&devices);
+        let devices = open_devices(config.device)?;
         let revision = config.revision.as_deref();
         let files = ModelFiles::pull(&config.model, revision, &context.environment)?;
         let started = Instant::now();
@@ -112,9 +108,7 @@ impl Executor for SentenceEncoder {
             seconds = started.elapsed().as_secs_f32(),
             "model loaded"
         );
-        log_gpu_memory(&encoder);
-        let gpus = encoder.gpu().map(GpuEngine::ids);
-        gpu_metrics::measure(&context.monitor, gpus.unwrap_or_default())?;
+        watch_gpus(encoder.gpu(), encoder.max_batch_tokens(), &context.monitor)?;
         let facts = facts(&config, &encoder);
         let model = model_info(&config, &encoder);
         Ok(Self {
@@ -311,61 +305,21 @@ impl SentenceEncoder {
     }
 }
 
-/// The error of a call. If a GPU is lost to this process, the process must end.
+/// The error of a call.
 fn call_error(error: &EncodeError) -> CallError {
     match error {
-        EncodeError::Cancelled => return CallError::cancelled(),
         EncodeError::TooManyTokens { .. } => {
             let message = format!("{error}; send them in several requests");
-            return CallError::bad_request(message);
+            CallError::bad_request(message)
         }
-        _ => {}
-    }
-    let call_error = CallError::new(Chain(error).to_string());
-    if error.is_sticky() {
-        call_error.and_end()
-    } else {
-        call_error
-    }
-}
-
-/// Logs the chosen device and its memory.
-fn log_devices(devices: &OpenDevices) {
-    if let Some(reason) = &devices.fallback_reason {
-        tracing::info!(device = "cpu", reason, "device chosen");
-    }
-    for gpu in &devices.gpus {
-        let mebibytes = |bytes: usize| bytes >> 20;
-        let memory = gpu.memory().ok();
-        tracing::info!(
-            device = gpu.name(),
-            capability = %gpu.capability(),
-            free_mib = memory.map(|it| mebibytes(it.free)),
-            total_mib = memory.map(|it| mebibytes(it.total)),
-            "GPU opened"
-        );
-    }
-}
-
-/// Logs how the memory of a GPU is used.
-fn log_gpu_memory(encoder: &TextEncoder) {
-    if let Some(gpu) = encoder.gpu() {
-        let batch_tokens = encoder.max_batch_tokens();
-        tracing::info!(
-            weights_mib = gpu.weight_bytes() >> 20,
-            batches_mib = gpu.batch_bytes(batch_tokens) >> 20,
-            batch_tokens,
-            streams = gpu.streams(),
-            precision = %gpu.precision(),
-            "GPU memory allocated"
-        );
+        error => model_error(error),
     }
 }
 
 fn facts(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> Facts {
     let info = encoder.info();
     let facts = [
-        ("device", device(encoder)),
+        ("device", device_name(encoder.gpu())),
         ("model", config.model.clone()),
         ("engine", info.engine.to_owned()),
         ("back_end", info.back_end),
@@ -377,12 +331,6 @@ fn facts(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> Facts {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
-}
-
-/// `cpu`, or the names of the GPUs that compute.
-fn device(encoder: &TextEncoder) -> String {
-    let gpus = encoder.gpu().map(|gpu| gpu.names().join(", "));
-    gpus.unwrap_or_else(|| "cpu".to_owned())
 }
 
 /// What the executor reports of its model.
@@ -398,7 +346,7 @@ fn model_info(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> ModelInf
         pooling: pooling.join("+"),
         normalized: head.normalize,
         precision: encoder.info().precision,
-        device: device(encoder),
+        device: device_name(encoder.gpu()),
         shorter: match encoder.matryoshka() {
             Matryoshka::No => ShorterVectors::No,
             Matryoshka::Any => ShorterVectors::Any,
@@ -410,8 +358,4 @@ fn model_info(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> ModelInf
         batch_texts: encoder.max_batch_texts().get(),
         batch_tokens: encoder.max_batch_tokens().get(),
     }
-}
-
-fn cores() -> NonZeroUsize {
-    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

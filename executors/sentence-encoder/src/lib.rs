@@ -2,7 +2,7 @@
 //!
 //! `config.rs` is its configuration, the keys under `uses_with:`. `executor.rs` has its endpoints: it takes the texts out of
 //! documents and puts vectors into them. `cache.rs` is the option that stores vectors. `metrics.rs` measures the model's
-//! calls, and `gpu_metrics.rs` the GPUs. `tokens.rs` counts, shows and decodes tokens. `resources.rs` estimates how much memory
+//! calls. `tokens.rs` counts, shows and decodes tokens. `resources.rs` estimates how much memory
 //! a process needs. The model itself runs in [`flow_models`].
 
 #![warn(missing_docs)]
@@ -10,7 +10,6 @@
 mod cache;
 mod config;
 mod executor;
-mod gpu_metrics;
 mod metrics;
 mod resources;
 mod tokens;

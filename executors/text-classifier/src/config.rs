@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use flow_core::AccessPaths;
-use flow_inference::{NotOnCpu, back_end, check_cpu_only};
+use flow_inference::{UnsupportedPrecision, back_end, check_score_precision};
 use flow_kernels::InstructionSet;
 use flow_models::{DeviceSpec, EncoderOptions, Precision};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ pub struct TextClassifierConfig {
     /// Branch, tag or commit of the model. Default: `main`.
     pub revision: Option<String>,
 
-    /// The device: `cpu`, or `auto`, which is the CPU.
+    /// The device: `cpu`, `cuda`, `cuda:0`, `cuda:all`, `gpu`, or `auto`.
     pub device: DeviceSpec,
 
     /// Number of labels whose scores a document gets, the best ones, unless a request asks for another number. Default: all.
@@ -40,14 +40,16 @@ pub struct TextClassifierConfig {
     #[serde(alias = "max_seq_length")]
     pub max_length: Option<NonZeroUsize>,
 
-    /// Maximum tokens of a batch. It limits memory and does not change the scores. Default: 2048.
+    /// Maximum tokens of a batch. It limits memory and does not change the scores. Default: 2048 on the CPU; on a GPU, as its free
+    /// memory allows.
     pub batch_tokens: Option<NonZeroUsize>,
 
-    /// Maximum texts of a batch. It does not change the scores. Default: 64.
+    /// Maximum texts of a batch. It does not change the scores. Default: 64 on the CPU; on a GPU, as many as `batch_tokens` allows.
     #[serde(alias = "default_batch_size")]
     pub batch_size: Option<NonZeroUsize>,
 
-    /// Numeric precision: `f32`, `bf16`, `int8` or `auto`. Default: 32-bit floats.
+    /// Numeric precision: `f32`, `bf16`, `int8` or `auto` on the CPU, and `f32`, `tf32`, `f16`, `bf16` or `auto` on a GPU. Default: 32-bit
+    /// floats on the CPU, and half precision on a GPU.
     pub precision: Option<Precision>,
 
     /// The best CPU instruction set that may be used, such as `avx2`. Default: the best that the machine has.
@@ -95,9 +97,9 @@ pub enum InvalidClassifierConfig {
         "`model` is missing: give a folder, or the name of a classifier on the Hugging Face hub, such as `SamLowe/roberta-base-go_emotions`"
     )]
     NoModel,
-    /// The device or the precision is not supported.
+    /// The device does not support the precision.
     #[error(transparent)]
-    NotOnCpu(#[from] NotOnCpu),
+    Precision(#[from] UnsupportedPrecision),
 }
 
 impl TextClassifierConfig {
@@ -110,12 +112,13 @@ impl TextClassifierConfig {
         if self.model.is_empty() {
             return Err(InvalidClassifierConfig::NoModel);
         }
-        Ok(check_cpu_only(self.device, self.precision)?)
+        Ok(check_score_precision(self.device, self.precision)?)
     }
 
     /// The options of the model among them.
     pub(crate) fn model_options(&self) -> EncoderOptions {
         EncoderOptions {
+            device: self.device,
             max_length: self.max_length,
             precision: self.precision,
             back_end: self.back_end,
@@ -163,8 +166,8 @@ mod tests {
             ),
             (json!({"modle": "a/b"}), &["did you mean `model`?"]),
             (
-                json!({"model": "a/b", "device": "cuda"}),
-                &["on the CPU only", "`device: cpu`"],
+                json!({"model": "a/b", "device": "cuda", "precision": "int8"}),
+                &["only the CPU", "`device: cpu`"],
             ),
             (
                 json!({"model": "a/b", "precision": "f16"}),

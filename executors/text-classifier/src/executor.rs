@@ -1,17 +1,15 @@
 //! The endpoints: takes the texts out of documents, and puts the scores of labels into them.
 
-use std::num::NonZeroUsize;
-use std::thread;
 use std::time::Instant;
 
-use flow_core::{Chain, Document};
+use flow_core::Document;
 use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     ModelInfo, ModelKind, Models, Parameters, Tokens,
 };
 use flow_inference::{
     ACCESS_PATHS, ModelFiles, ModelMetrics, TRUNCATE, TRUNCATION_DIRECTION, WithoutText, back_end,
-    excerpt, sums,
+    device_name, excerpt, model_error, open_devices, sums, watch_gpus,
 };
 use flow_models::{EncodeError, EncoderOptions, ScoreRequest, TextClassifier};
 
@@ -63,6 +61,7 @@ impl Executor for TextClassifierExecutor {
         if config.back_end.is_none() {
             config.back_end = back_end::from_environment(&context.environment)?;
         }
+        let devices = open_devices(config.device)?;
         let revision = config.revision.as_deref();
         let files = ModelFiles::pull(&config.model, revision, &context.environment)?;
         let started = Instant::now();
@@ -70,8 +69,7 @@ impl Executor for TextClassifierExecutor {
             cache_folder: Some(files.cache),
             ..config.model_options()
         };
-        let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let classifier = TextClassifier::load(&files.folder, &options, cores)?;
+        let classifier = TextClassifier::load(&files.folder, &options, devices)?;
         tracing::info!(
             model = config.model,
             folder = %files.folder.display(),
@@ -80,6 +78,8 @@ impl Executor for TextClassifierExecutor {
             seconds = started.elapsed().as_secs_f32(),
             "model loaded"
         );
+        let gpu = classifier.model().gpu();
+        watch_gpus(gpu, classifier.model().max_batch_tokens(), &context.monitor)?;
         Ok(Self {
             classifier,
             config,
@@ -100,7 +100,7 @@ impl Executor for TextClassifierExecutor {
         let model = self.classifier.model();
         let info = model.info();
         let facts = [
-            ("device", "cpu".to_owned()),
+            ("device", device_name(model.gpu())),
             ("model", self.config.model.clone()),
             ("engine", info.engine.to_owned()),
             ("back_end", info.back_end),
@@ -122,7 +122,7 @@ impl Executor for TextClassifierExecutor {
             kind: ModelKind::Classifier,
             max_length: model.max_length(),
             precision: model.info().precision,
-            device: "cpu".to_owned(),
+            device: device_name(model.gpu()),
             labels: self.classifier.labels().to_vec(),
             batch_texts: model.max_batch_texts().get(),
             batch_tokens: model.max_batch_tokens().get(),
@@ -182,7 +182,6 @@ impl TextClassifierExecutor {
 /// The error of a call.
 fn call_error(error: &EncodeError, texts: &InputTexts) -> CallError {
     match error {
-        EncodeError::Cancelled => CallError::cancelled(),
         // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
         EncodeError::TooLong { text, max } => {
             let input = texts.inputs.get(*text);
@@ -195,6 +194,6 @@ fn call_error(error: &EncodeError, texts: &InputTexts) -> CallError {
                 excerpt(text)
             ))
         }
-        error => CallError::new(Chain(error).to_string()),
+        error => model_error(error),
     }
 }

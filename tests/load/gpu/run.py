@@ -11,6 +11,7 @@ script with all else that it needs; what lies compressed beside it is unpacked f
 one JSON file a step, and a table to results/summary.md, and ends with 1 if a bar was missed.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import lzma
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 FLOW = HERE / "flow"
@@ -33,6 +35,8 @@ CORPORA = ["tutorial", "mixed", "long"]
 
 # Lowest cosine with sentence-transformers in fp32 on the same device, by our precision.
 COSINE_MIN = {"f32": 0.999999, "f16": 0.9995, "bf16": 0.9995}
+# Lowest correlation of scores with those of sentence-transformers in fp32.
+CORRELATION_MIN = {"f32": 0.999999, "f16": 0.9999, "bf16": 0.999}
 # How many times the rate of sentence-transformers in half precision at its best batch size.
 RATIO_MIN = 2.0
 # The same for the tutorial through a whole flow, at 32 documents a request.
@@ -187,8 +191,8 @@ def encoder(with_options, env=None):
 
 
 @contextlib.contextmanager
-def whole_flow(with_options):
-    """A flow with a gateway and the encoder, and its address."""
+def whole_flow(with_options, uses="sentence-encoder"):
+    """A flow with a gateway and one executor, and its address."""
     port = free_port()
     path = HERE / "results" / f"flow-{port}.yml"
     path.write_text(
@@ -196,9 +200,7 @@ def whole_flow(with_options):
             {
                 "jtype": "Flow",
                 "with": {"port": port},
-                "executors": [
-                    {"name": "encoder", "uses": "sentence-encoder", "uses_with": {"model": str(MODEL), **with_options}}
-                ],
+                "executors": [{"name": "executor", "uses": uses, "uses_with": {"model": str(MODEL), **with_options}}],
             }
         )
     )
@@ -392,6 +394,87 @@ def bench(run, name, precision, *more):
     return last_json(must(*arguments))
 
 
+def cross_encoder_model(run):
+    """A cross-encoder of the encoder's weights; its head has random ones, of a size that gives different pairs different scores."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = run.folder / "cross-encoder"
+    torch.manual_seed(1)
+    model = AutoModelForSequenceClassification.from_pretrained(str(MODEL), num_labels=1, dtype=torch.float32)
+    torch.nn.init.normal_(model.bert.pooler.dense.weight, std=0.1)
+    torch.nn.init.normal_(model.classifier.weight, std=0.5)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(str(MODEL)).save_pretrained(folder)
+    return folder
+
+
+def rerank(url, query, texts):
+    """The scores of texts, by the route of text-embeddings-inference."""
+    body = json.dumps({"query": query, "texts": texts, "raw_scores": True}).encode()
+    request = urllib.request.Request(f"{url}/rerank", body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=POST_WITHIN_S) as reply:
+        scores = {row["index"]: row["score"] for row in json.load(reply)}
+    return [scores[index] for index in range(len(texts))]
+
+
+def reranking(run):
+    """Scores of pairs: ours through a flow and its HTTP route, and those of sentence-transformers' CrossEncoder."""
+    import numpy as np
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    folder = cross_encoder_model(run)
+    texts = corpus(run, "mixed", 1024)
+    queries = texts[:8]
+    pairs = [(query, text) for query in queries for text in texts]
+    identity = torch.nn.Identity()
+    options = {"device": torch_device(run.device), "max_length": 256}
+
+    def theirs(dtype, batch):
+        peer = CrossEncoder(str(folder), **options, model_kwargs={"dtype": dtype})
+        more = {"batch_size": batch, "show_progress_bar": False, "activation_fn": identity}
+        scores = peer.predict(pairs[:batch], **more)
+        rates = []
+        for _ in range(run.rounds):
+            started = time.perf_counter()
+            scores = peer.predict(pairs, **more)
+            rates.append(len(pairs) / (time.perf_counter() - started))
+        return np.asarray(scores, dtype=np.float64), statistics.median(rates)
+
+    reference, _ = theirs(torch.float32, 128)
+    half = torch.float16 if run.on_gpu else torch.float32
+    peers = {batch: theirs(half, batch)[1] for batch in (32, 128, 512)}
+    best = max(peers, key=peers.get)
+    results = {"peers": peers}
+    for precision in run.precisions:
+        with_options = {"model": str(folder), "device": run.device, "precision": precision, "max_length": 256}
+        with whole_flow(with_options, "reranker") as (url, _):
+            url = url.replace("grpc://", "http://")
+            rerank(url, queries[0], texts)
+            rates = []
+            for _ in range(run.rounds):
+                started = time.perf_counter()
+                with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                    scores = pool.map(lambda query: rerank(url, query, texts), queries)
+                    scores = np.array(list(scores)).ravel()
+                rates.append(len(pairs) / (time.perf_counter() - started))
+        correlation = float(np.corrcoef(scores, reference)[0, 1])
+        difference = float(np.abs(scores - reference).max())
+        rate = statistics.median(rates)
+        results[precision] = {"rates": rates, "correlation": correlation, "difference_max": difference}
+        bar = CORRELATION_MIN[precision]
+        told = f"{correlation:.7f}, largest difference {difference:.4f} of scores that spread by {reference.std():.2f}"
+        run.note("reranking", f"{precision}: correlation with fp32", told, f"≥ {bar}", correlation >= bar)
+        run.note("reranking", f"{precision}: flow over HTTP", f"{rate:.0f} pairs/s")
+        if precision == run.fast:
+            ratio = rate / peers[best]
+            run.note("reranking", f"sentence-transformers {precision}, batch {best}", f"{peers[best]:.0f} pairs/s")
+            run.note("reranking", "ratio", f"{ratio:.2f} ×", f"≥ {RATIO_MIN}", run.bar(ratio >= RATIO_MIN))
+    shutil.rmtree(folder)
+    return results
+
+
 def latency(run):
     """One text of the tutorial, alone."""
     text = corpus(run, "tutorial", 1)
@@ -531,7 +614,7 @@ def experiments(run):
     return {"text": text, "figures": last_json(text)}
 
 
-STEPS = [machine, parity, tests, throughput, latency, end_to_end, two_flows, out_of_memory, bad_devices, experiments]
+STEPS = [machine, parity, tests, throughput, reranking, latency, end_to_end, two_flows, out_of_memory, bad_devices, experiments]
 
 
 def summary(run, failed):

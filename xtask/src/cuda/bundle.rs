@@ -24,7 +24,7 @@ const SCRIPT: &str = "tests/load/gpu/run.py";
 const HARD: &str = "crates/flow-models/tests/fidelity";
 
 /// Files that are larger lie compressed.
-const PLAIN_BYTES_MAX: u64 = 1_000_000;
+const PLAIN_BYTES_MAX: u64 = 100_000;
 
 /// Where tests are packed.
 const TESTS: &str = "tests";
@@ -215,7 +215,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let bundle = folder.path().join("bundle");
         fs::create_dir_all(bundle.join("model")).unwrap();
-        let large = vec![7; 1_000_001];
+        let large = vec![7; 100_001];
         fs::write(bundle.join("model/weights"), &large).unwrap();
         fs::write(bundle.join("run.py"), "print()").unwrap();
         compress(&bundle).unwrap();

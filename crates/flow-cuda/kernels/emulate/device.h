@@ -128,7 +128,14 @@ inline bf16 from_float<bf16>(float value) {
     return bf16{uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 
+/// Packs two 2-byte numbers into a word, the first into its lower half.
+template <typename T>
+DEVICE uint32_t pack_pair(float first, float second) {
+    return uint32_t(from_float<T>(first).bits) | uint32_t(from_float<T>(second).bits) << 16;
+}
+
 DEVICE float exp2_approx(float value) { return exp2f(value); }
+DEVICE float reciprocal_approx(float value) { return 1.0f / value; }
 DEVICE float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
 
 // --- Copies to shared memory ---

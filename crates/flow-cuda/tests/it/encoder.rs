@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flow_cuda::{
     Capability, CudaEncoder, Gpu, GpuError, GpuPrecision, MatrixMultiplier, ModelLoader, STREAMS,
+    TokenIds,
 };
 use flow_cuda_emulator::{EmulatedGpu, EmulatorSettings};
 
@@ -28,7 +29,12 @@ fn encoder(
 
 fn encode(encoder: &CudaEncoder, lengths: &[usize]) -> Result<Vec<f32>, GpuError> {
     let ids: Vec<u32> = lengths.iter().flat_map(|length| text(*length)).collect();
-    encoder.encode(&ids, lengths, &mean(64))
+    let token_ids = TokenIds {
+        ids: &ids,
+        lengths,
+        second_starts: &[],
+    };
+    encoder.encode(token_ids, &mean(64))
 }
 
 #[test]

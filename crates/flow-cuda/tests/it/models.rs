@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flow_cuda::{
     Activation, CudaEncoder, Gpu, GpuPrecision, ModelLoader, ModelShape, PoolingMode, PoolingSpec,
-    STREAMS,
+    STREAMS, TokenIds,
 };
 use flow_cuda_emulator::EmulatorSettings;
 
@@ -27,6 +27,7 @@ pub(crate) fn shape(hidden_size: usize, heads: usize, intermediate_size: usize) 
         intermediate_size,
         heads,
         max_tokens: 140,
+        token_types: 1,
         vocab_size: 50,
         epsilon: 1e-12,
         activation: Activation::Gelu,
@@ -78,6 +79,16 @@ fn check(
     pooling: &PoolingSpec,
     precisions: &[GpuPrecision],
 ) {
+    check_pairs(model, (lengths, &[]), pooling, precisions);
+}
+
+#[track_caller]
+fn check_pairs(
+    model: &ReferenceModel,
+    (lengths, second_starts): (&[usize], &[usize]),
+    pooling: &PoolingSpec,
+    precisions: &[GpuPrecision],
+) {
     let Some(gpu) = emulated_gpu(EmulatorSettings::default()) else {
         return;
     };
@@ -85,10 +96,18 @@ fn check(
     let texts: Vec<Vec<u32>> = lengths.iter().map(|length| text(*length)).collect();
     for precision in precisions {
         let encoder = load(&gpu, model, *precision);
-        let vectors = encoder.encode(&texts.concat(), lengths, pooling).unwrap();
+        let texts_in_a_row = texts.concat();
+        let token_ids = TokenIds {
+            ids: &texts_in_a_row,
+            lengths,
+            second_starts,
+        };
+        let vectors = encoder.encode(token_ids, pooling).unwrap();
         let (cosine_min, error_max) = bounds(*precision);
-        for (ids, actual) in texts.iter().zip(vectors.chunks(pooling.width)) {
-            let expected = model.vector(ids, pooling);
+        for (text, actual) in vectors.chunks(pooling.width).enumerate() {
+            let ids = &texts[text];
+            let second_start = second_starts.get(text).copied();
+            let expected = model.pair_vector((ids, second_start.unwrap_or(ids.len())), pooling);
             let what = format!("{precision}, {} tokens, {:?}", ids.len(), model.shape);
             let scale = expected.iter().fold(0.0_f64, |most, it| most.max(it.abs()));
             for (actual, expected) in actual.iter().zip(&expected) {
@@ -189,10 +208,26 @@ fn attention_scores_of_very_different_magnitude() {
     // Half precision has three decimal digits fewer for such numbers.
     for (precision, cosine_min) in [(GpuPrecision::F32, 0.999_999), (GpuPrecision::F16, 0.9)] {
         let encoder = load(&gpu, &model, precision);
-        let actual = encoder.encode(&text(40), &[40], &mean(64)).unwrap();
+        let token_ids = TokenIds {
+            ids: &text(40),
+            lengths: &[40],
+            second_starts: &[],
+        };
+        let actual = encoder.encode(token_ids, &mean(64)).unwrap();
         let cosine = cosine(&actual, &expected);
         assert!(cosine >= cosine_min, "{precision}: {cosine}");
     }
+}
+
+#[test]
+fn second_texts_of_pairs_have_a_token_type_of_their_own() {
+    let shape = ModelShape {
+        token_types: 2,
+        ..shape(64, 2, 72)
+    };
+    let model = ReferenceModel::new(shape, 1, false);
+    let pairs = (&[3, 17, 129, 4][..], &[1, 9, 40, 4][..]);
+    check_pairs(&model, pairs, &mean(64), &ALL);
 }
 
 #[test]
@@ -234,10 +269,12 @@ fn several_pooling_modes_with_truncated_vectors() {
 
 #[test]
 fn rows_longer_than_a_warp_reads_at_once() {
-    check(
-        &ReferenceModel::new(shape(520, 65, 16), 0, false),
-        &[5],
-        &mean(520),
-        &ALL,
-    );
+    for hidden in [520, 768, 1032] {
+        check(
+            &ReferenceModel::new(shape(hidden, hidden / 8, 16), 0, false),
+            &[5],
+            &mean(hidden),
+            &ALL,
+        );
+    }
 }

@@ -27,7 +27,7 @@ impl ReferenceModel {
             shape,
             embeddings: EmbeddingWeights {
                 words: random.values(shape.vocab_size * hidden, 1.0),
-                positions: random.values(shape.max_tokens * hidden, 0.5),
+                positions: random.values(shape.token_types * shape.max_tokens * hidden, 0.5),
                 norm: norm(random, hidden),
                 position_bias: has_position_bias.then(|| random.values(distances, 1.0)),
             },
@@ -45,10 +45,23 @@ impl ReferenceModel {
     }
 
     pub(crate) fn vector(&self, ids: &[u32], pooling: &PoolingSpec) -> Row {
+        self.pair_vector((ids, ids.len()), pooling)
+    }
+
+    /// The vector of a pair whose second text begins at `second_start`.
+    pub(crate) fn pair_vector(
+        &self,
+        (ids, second_start): (&[u32], usize),
+        pooling: &PoolingSpec,
+    ) -> Row {
         let mut states: Vec<Row> = ids
             .iter()
             .enumerate()
-            .map(|(position, id)| self.embed(position, *id))
+            .map(|(position, id)| {
+                let is_second = position >= second_start && self.shape.token_types > 1;
+                let row = position + usize::from(is_second) * self.shape.max_tokens;
+                self.embed(row, *id)
+            })
             .collect();
         for layer in &self.layers {
             states = self.layer(layer, &states);

@@ -106,7 +106,7 @@ pub enum EncodeError {
 
 impl LoadEncoderError {
     /// Whether a GPU has too little memory.
-    pub(super) fn is_out_of_memory(&self) -> bool {
+    pub(crate) fn is_out_of_memory(&self) -> bool {
         let Self::Model { source, .. } = self else {
             return false;
         };

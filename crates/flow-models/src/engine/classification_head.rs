@@ -7,13 +7,12 @@ use flow_kernels::{Activation, Activations, CpuPrecision, Kernels, Linear, Stora
 
 use super::error::ModelError;
 use crate::family::{Architecture, ClassificationActivation, ModelTensors};
-use crate::tokens::{HiddenStates, TokenBatch};
 use crate::weights::{WeightsError, WeightsFile};
 
 /// Turns hidden states into outputs.
 #[derive(Debug)]
 pub(crate) struct ClassificationHead {
-    /// Kernels for 32-bit floats: the head is a thousandth of the work, and its precision is that of the outputs.
+    /// Kernels for 32-bit floats on the CPU: the head is a thousandth of the work, and its precision is that of the outputs.
     kernels: Kernels,
     hidden: Linear,
     activation: ClassificationActivation,
@@ -66,15 +65,16 @@ impl ClassificationHead {
         self.biases.len()
     }
 
-    /// The outputs of each text or pair of a batch, one per label: any number.
-    pub(crate) fn outputs(&self, batch: &TokenBatch, states: &HiddenStates) -> Vec<f32> {
-        let (count, width) = (batch.lengths.len(), states.width);
+    /// The outputs of each text or pair, one per label: any number. `states` are the states of their first tokens, one after the
+    /// other.
+    pub(crate) fn outputs(&self, states: &[f32]) -> Vec<f32> {
+        let width = self.weights.len() / self.labels();
+        let count = states.len() / width;
         let mut first_states = Activations::new(width, Storage::F32);
         first_states.grow(count);
         let mut rows = first_states.rows_mut(0..count);
-        for (pair, start) in states.starts.iter().enumerate() {
-            let state = &states.values[start * width..][..width];
-            rows.row(pair).copy_from_slice(state);
+        for (text, state) in states.chunks_exact(width).enumerate() {
+            rows.row(text).copy_from_slice(state);
         }
         let mut outputs = Activations::new(width, Storage::F32);
         outputs.grow(count);

@@ -72,6 +72,15 @@ impl EngineConfig {
     }
 }
 
+/// flow's own kernels for 32-bit floats on the CPU, with the instruction set that the options name.
+///
+/// # Errors
+///
+/// If the machine does not have it.
+pub(crate) fn exact_cpu_kernels(options: &EncoderOptions) -> Result<Kernels, EngineConfigError> {
+    Ok(Kernels::select(CpuPrecision::F32, options.back_end)?)
+}
+
 /// flow's own kernels on the CPU, as the options ask for them.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flow_cuda::{
     Activation, CudaEncoder, EmbeddingWeights, Gpu, GpuError, GpuPrecision, LayerNormWeights,
-    LayerWeights, LinearWeights, ModelLoader, ModelShape, STREAMS,
+    LayerWeights, LinearWeights, ModelLoader, ModelShape, STREAMS, TokenIds,
 };
 
 use super::error::ModelError;
@@ -151,8 +151,12 @@ impl GpuEngine {
             return Ok(Vec::new());
         };
         let _guard = InFlightGuard::new(&gpu.in_flight);
-        gpu.encoder
-            .encode(&batch.ids, &batch.lengths, &cuda_pooling(head))
+        let texts = TokenIds {
+            ids: &batch.ids,
+            lengths: &batch.lengths,
+            second_starts: &batch.second_starts,
+        };
+        gpu.encoder.encode(texts, &cuda_pooling(head))
     }
 }
 
@@ -175,13 +179,27 @@ fn load(
     precision: GpuPrecision,
 ) -> Result<CudaEncoder, ModelError> {
     let architecture = tensors.architecture;
+    let mut positions = tensors.position_embeddings()?;
+    let mut token_types = 1;
+    if let Some(difference) = tensors.second_token_type()? {
+        let second = positions.chunks_exact(difference.len());
+        let second = second.flat_map(|row| row.iter().zip(&difference).map(|(a, b)| a + b));
+        let second: Vec<f32> = second.collect();
+        positions.extend(second);
+        token_types = 2;
+    }
     let embeddings = EmbeddingWeights {
         words: tensors.word_embeddings()?,
-        positions: tensors.position_embeddings()?,
+        positions,
         norm: layer_norm(tensors.embeddings_norm()?),
         position_bias: tensors.position_bias()?,
     };
-    let mut loader = ModelLoader::new(gpu, shape(architecture), precision, &embeddings)?;
+    let mut loader = ModelLoader::new(
+        gpu,
+        shape(architecture, token_types),
+        precision,
+        &embeddings,
+    )?;
     // The embeddings are half of a small model. The GPU has them now, so the host's copy can go.
     drop(embeddings);
     for index in 0..architecture.layers {
@@ -190,12 +208,13 @@ fn load(
     Ok(CudaEncoder::new(loader, STREAMS)?)
 }
 
-fn shape(architecture: &Architecture) -> ModelShape {
+fn shape(architecture: &Architecture, token_types: usize) -> ModelShape {
     ModelShape {
         hidden_size: architecture.hidden_size,
         intermediate_size: architecture.intermediate_size,
         heads: architecture.heads,
         max_tokens: architecture.max_tokens(),
+        token_types,
         vocab_size: architecture.vocab_size,
         epsilon: architecture.epsilon,
         activation: match architecture.activation {

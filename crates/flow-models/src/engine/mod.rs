@@ -33,7 +33,7 @@ pub use gpu::{GpuEngine, GpuId};
 pub use info::EngineInfo;
 
 pub(crate) use classification_head::ClassificationHead;
-pub(crate) use config::cpu_kernels;
+pub(crate) use config::{cpu_kernels, exact_cpu_kernels};
 pub(crate) use labels::{LabelConfig, ScoreFunction};
 pub(crate) use masked_lm_head::MaskedLmHead;
 
@@ -68,11 +68,14 @@ impl ModelEngine {
     ///
     /// If its family is not supported, or its weights do not match its `config.json`.
     pub fn load(folder: &Path, config: &EngineConfig) -> Result<Self, ModelError> {
-        let supported = match config {
-            EngineConfig::Cpu(..) | EngineConfig::Gpu(..) => FAMILIES,
-            EngineConfig::Candle(_) => CANDLE_FAMILIES,
-        };
-        let files = ModelFiles::open(folder, supported)?;
+        Self::from_files(ModelFiles::open(folder, families(config))?, folder, config)
+    }
+
+    fn from_files(
+        files: ModelFiles,
+        folder: &Path,
+        config: &EngineConfig,
+    ) -> Result<Self, ModelError> {
         Ok(match config {
             EngineConfig::Cpu(kernels, cache) => {
                 let folders = (folder, cache.as_deref());
@@ -226,6 +229,14 @@ impl ModelEngine {
     }
 }
 
+/// The families that an engine supports.
+fn families(config: &EngineConfig) -> &'static [&'static str] {
+    match config {
+        EngineConfig::Cpu(..) | EngineConfig::Gpu(..) => FAMILIES,
+        EngineConfig::Candle(_) => CANDLE_FAMILIES,
+    }
+}
+
 /// The files of a model, whose weights have been checked against its configuration.
 struct ModelFiles {
     config_path: PathBuf,
@@ -271,22 +282,24 @@ impl ModelFiles {
     }
 }
 
-/// Loads the model in `folder` with its classification head, and what its configuration says of the labels. `cache` is a folder for
-/// what is computed from a model once.
+/// Loads the model in `folder` with its classification head, which `kernels` compute, and what its configuration says of the labels.
 ///
 /// # Errors
 ///
 /// If its family is not supported, its weights do not match its `config.json`, or it has no classification head.
 pub(crate) fn load_classifier(
     folder: &Path,
+    config: &EngineConfig,
     kernels: Kernels,
-    cache: Option<&Path>,
-) -> Result<(CpuEngine, ClassificationHead, LabelConfig), ModelError> {
-    let files = ModelFiles::open(folder, FAMILIES)?;
+) -> Result<(ModelEngine, ClassificationHead, LabelConfig), ModelError> {
+    let files = ModelFiles::open(folder, families(config))?;
     let labels = files.parse_config()?;
     let head = ClassificationHead::load(&files.architecture, &files.weights, kernels)?;
-    let engine = CpuEngine::load(&files.tensors(), (folder, cache), kernels)?;
-    Ok((engine, head, labels))
+    Ok((
+        ModelEngine::from_files(files, folder, config)?,
+        head,
+        labels,
+    ))
 }
 
 /// Loads the model in `folder` with its head for masked words. `cache` is a folder for what is computed from a model once.

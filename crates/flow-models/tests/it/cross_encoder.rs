@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use flow_core::Chain;
 use flow_kernels::InstructionSet;
 use flow_models::engine::FAMILIES;
-use flow_models::{CrossEncoder, EncodeError, EncoderOptions, PairScores, Precision, ScoreRequest};
+use flow_models::{
+    CrossEncoder, EncodeError, EncoderOptions, OpenDevices, PairScores, Precision, ScoreRequest,
+};
 
 use crate::families::classification_reference;
 use crate::tiny_model::TinyModel;
@@ -30,7 +32,30 @@ fn texts() -> Vec<(&'static str, &'static str)> {
 }
 
 fn load(model: &TinyModel, options: &EncoderOptions) -> CrossEncoder {
-    CrossEncoder::load(model.path(), options, crate::CORES).unwrap()
+    CrossEncoder::load(model.path(), options, crate::cpu()).unwrap()
+}
+
+/// Compares scores that GPUs computed with plain loops.
+pub(crate) fn check_on(
+    devices: OpenDevices,
+    model_type: &'static str,
+    options: &EncoderOptions,
+    difference_max: f64,
+) {
+    let model = TinyModel::classifier(model_type, 1);
+    let model = CrossEncoder::load(model.path(), options, devices).unwrap();
+    assert!(model.model().gpu().is_some());
+    let together = scores(&model, &texts());
+    for ((texts, ids, second_start), score) in PAIRS.iter().zip(together) {
+        let what = format!("{model_type} {:?} {texts:?}", options.precision);
+        assert_eq!(scores(&model, &[*texts]), [score], "{what}");
+        let expected = reference(model_type, ids, *second_start);
+        let difference = (f64::from(score) - expected).abs();
+        assert!(
+            difference < difference_max,
+            "{what}: {score}, expected {expected}"
+        );
+    }
 }
 
 /// Scores pairs, each with a query of its own.
@@ -176,7 +201,7 @@ fn check_refused(model: &TinyModel, max_length: Option<usize>, parts: &[&str]) {
         max_length: max_length.and_then(NonZeroUsize::new),
         ..EncoderOptions::default()
     };
-    let error = CrossEncoder::load(model.path(), &options, crate::CORES).unwrap_err();
+    let error = CrossEncoder::load(model.path(), &options, crate::cpu()).unwrap_err();
     let error = Chain(&error).to_string();
     for part in parts {
         assert!(error.contains(part), "{error:?} does not contain {part:?}");

@@ -11,7 +11,10 @@ use flow_models::{DeviceSpec, EncoderOptions, EngineKind, OpenDevices, Precision
 use serde_json::json;
 
 use crate::tiny_model::TinyModel;
-use crate::{CORES, cosine, families, fidelity, load, load_on, minilm, real_gpu};
+use crate::{
+    CORES, cosine, cross_encoder, families, fidelity, load, load_on, minilm, real_gpu,
+    text_classifier,
+};
 
 /// Precisions, with the maximum error of values around 1.
 const PRECISIONS: [(Precision, f64); 4] = [
@@ -67,6 +70,25 @@ fn every_family_equals_the_reference() {
                 families::check_on(device.clone(), model_type, precision, difference_max);
             }
         }
+    }
+}
+
+#[test]
+fn scores_of_pairs_of_every_family_equal_the_reference() {
+    for device in devices() {
+        for model_type in FAMILIES {
+            for (precision, difference_max) in PRECISIONS {
+                let options = with_precision(precision);
+                cross_encoder::check_on(device.clone(), model_type, &options, difference_max);
+            }
+        }
+    }
+}
+
+#[test]
+fn outputs_of_a_classifier_equal_those_of_the_cpu() {
+    for device in devices() {
+        text_classifier::check_on(device, &with_precision(Precision::F32), 5e-6);
     }
 }
 

@@ -60,6 +60,11 @@ fn load_on(devices: OpenDevices, folder: &Path, options: &EncoderOptions) -> Tex
     TextEncoder::load(folder, options, devices).unwrap()
 }
 
+/// The CPU alone.
+fn cpu() -> OpenDevices {
+    OpenDevices::cpu(CORES, None)
+}
+
 /// The GPU of this machine, if it has a usable one.
 fn real_gpu() -> Option<OpenDevices> {
     match DeviceSpec::Cuda(None).open(CORES) {

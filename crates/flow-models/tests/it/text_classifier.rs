@@ -6,8 +6,8 @@ use flow_core::Chain;
 use flow_kernels::InstructionSet;
 use flow_models::engine::FAMILIES;
 use flow_models::{
-    ClassifierInput, EncodeError, EncoderOptions, LabelOutputs, Precision, ScoreRequest,
-    TextClassifier,
+    ClassifierInput, EncodeError, EncoderOptions, LabelOutputs, OpenDevices, Precision,
+    ScoreRequest, TextClassifier,
 };
 use serde_json::json;
 
@@ -43,7 +43,20 @@ fn inputs(cases: &[Case]) -> Vec<ClassifierInput> {
 }
 
 fn load(model: &TinyModel, options: &EncoderOptions) -> TextClassifier {
-    TextClassifier::load(model.path(), options, crate::CORES).unwrap()
+    TextClassifier::load(model.path(), options, crate::cpu()).unwrap()
+}
+
+/// Classifies on GPUs. The outputs must be those of the CPU.
+pub(crate) fn check_on(devices: OpenDevices, options: &EncoderOptions, difference_max: f32) {
+    let folder = TinyModel::classifier("bert", LABELS);
+    let on_gpu = TextClassifier::load(folder.path(), options, devices).unwrap();
+    let on_cpu = load(&folder, &EncoderOptions::default());
+    let outputs = |model| {
+        let classified = classify(model, &inputs(&CASES), ScoreRequest::default());
+        classified.unwrap().values
+    };
+    let difference = crate::largest_difference(&outputs(&on_gpu), &outputs(&on_cpu));
+    assert!(difference < difference_max, "{difference}");
 }
 
 fn classify(
@@ -164,7 +177,7 @@ fn a_long_text_is_truncated_unless_that_is_forbidden() {
 #[test]
 fn what_is_no_classifier_is_refused() {
     let error = |model: TinyModel| {
-        let loaded = TextClassifier::load(model.path(), &EncoderOptions::default(), crate::CORES);
+        let loaded = TextClassifier::load(model.path(), &EncoderOptions::default(), crate::cpu());
         Chain(&loaded.unwrap_err()).to_string()
     };
     let encoder = error(TinyModel::bert());

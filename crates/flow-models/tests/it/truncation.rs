@@ -76,7 +76,7 @@ fn in_a_pair_the_longer_text_loses_its_beginning() {
     let reranker = CrossEncoder::load(
         TinyModel::classifier("bert", 1).path(),
         &options(),
-        crate::CORES,
+        crate::cpu(),
     );
     let reranker = reranker.unwrap();
     let score = |text, request| {
@@ -88,7 +88,7 @@ fn in_a_pair_the_longer_text_loses_its_beginning() {
     let classifier = TextClassifier::load(
         TinyModel::classifier("bert", 3).path(),
         &options(),
-        crate::CORES,
+        crate::cpu(),
     );
     let classifier = classifier.unwrap();
     let classify = |text: &str, pair: Option<&str>, request| {

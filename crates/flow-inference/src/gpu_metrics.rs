@@ -1,4 +1,4 @@
-//! Metrics of the GPUs that an encoder uses.
+//! Metrics of the GPUs that a model uses.
 //!
 //! A thread reads them every few seconds from NVML, a library of NVIDIA's driver. Some of its functions take milliseconds, so a
 //! scrape gets the last values instead of calling them.
@@ -8,8 +8,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use flow_core::Chain;
-use flow_executor::{BadMetricName, FloatGauge, Monitor};
+use flow_executor::{BadMetricName, Chain, FloatGauge, Monitor};
 use flow_models::engine::{GpuId, NVML};
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::error::NvmlError;
