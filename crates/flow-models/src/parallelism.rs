@@ -68,7 +68,8 @@ impl Parallelism {
             batch_workers: streams.get(),
             limits: BatchLimits {
                 max_tokens,
-                max_texts: options.batch_size.unwrap_or(NonZeroUsize::MAX),
+                // Each text has at least one token.
+                max_texts: options.batch_size.unwrap_or(max_tokens),
                 workers: streams,
                 min_tokens: MIN_BATCH_TOKENS_ON_GPU.min(max_tokens.get()),
                 pads: false,

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -101,6 +102,15 @@ class Run:
                 model = model.half()
             self._peers[precision] = model.to(torch_device(self.device)).eval()
         return self._peers[precision]
+
+    def processor_peer(self, dtype):
+        """The same on the processor, with this type of numbers."""
+        key = f"processor {dtype}"
+        if key not in self._peers:
+            from sentence_transformers import SentenceTransformer
+
+            self._peers[key] = SentenceTransformer(str(MODEL), device="cpu").to(dtype).eval()
+        return self._peers[key]
 
 
 def torch_device(device):
@@ -389,8 +399,8 @@ def throughput(run):
 
 
 def bench(run, name, precision, *more):
-    arguments = ["bench", "encoder", "--corpus", name, "--texts", run.texts, "--rounds", 1]
-    arguments += ["--model", MODEL, "--device", run.device, "--precision", precision, *more]
+    arguments = ["bench", "encoder", "--corpus", name, "--rounds", 1, "--model", MODEL, "--precision", precision]
+    arguments += more or ["--texts", run.texts, "--device", run.device]
     return last_json(must(*arguments))
 
 
@@ -413,8 +423,11 @@ def rerank(url, query, texts):
     """The scores of texts, by the route of text-embeddings-inference."""
     body = json.dumps({"query": query, "texts": texts, "raw_scores": True}).encode()
     request = urllib.request.Request(f"{url}/rerank", body, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=POST_WITHIN_S) as reply:
-        scores = {row["index"]: row["score"] for row in json.load(reply)}
+    try:
+        with urllib.request.urlopen(request, timeout=POST_WITHIN_S) as reply:
+            scores = {row["index"]: row["score"] for row in json.load(reply)}
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"{error}: {error.read(1000).decode(errors='replace')}") from error
     return [scores[index] for index in range(len(texts))]
 
 
@@ -518,6 +531,33 @@ def end_to_end(run):
     return results
 
 
+def processor(run):
+    """Texts a second on this machine's processor: ours in each precision, and sentence-transformers."""
+    import torch
+
+    results = {}
+    for name, count in (("tutorial", run.texts // 4), ("mixed", run.texts // 16), ("long", run.texts // 64)):
+        texts = corpus(run, name, count)
+        rates = {}
+        for _ in range(2):
+            for label, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+                peer = run.processor_peer(dtype)
+                for batch in (32, 128):
+                    peer.encode(texts[:batch], batch_size=batch, show_progress_bar=False)
+                    started = time.perf_counter()
+                    peer.encode(texts, batch_size=batch, show_progress_bar=False)
+                    rate = len(texts) / (time.perf_counter() - started)
+                    rates.setdefault(f"sentence-transformers {label}, batch {batch}", []).append(rate)
+            for precision in ("f32", "bf16", "int8"):
+                more = ["--device", "cpu", "--texts", len(texts)]
+                rate = bench(run, name, precision, *more)["texts_per_s"]
+                rates.setdefault(f"flow {precision}", []).append(rate)
+        results[name] = rates
+        for label, values in rates.items():
+            run.note("processor", f"{name}: {label}", f"{statistics.median(values):.0f} texts/s")
+    return results
+
+
 def two_flows(run):
     """Two flows on one device at the same time, against one."""
     texts = corpus(run, "tutorial", run.documents)
@@ -614,7 +654,7 @@ def experiments(run):
     return {"text": text, "figures": last_json(text)}
 
 
-STEPS = [machine, parity, tests, throughput, reranking, latency, end_to_end, two_flows, out_of_memory, bad_devices, experiments]
+STEPS = [machine, parity, tests, throughput, reranking, latency, end_to_end, two_flows, out_of_memory, bad_devices, experiments, processor]
 
 
 def summary(run, failed):
@@ -647,8 +687,9 @@ def main():
             print(f"  broke off: {failed[-1][1]}", flush=True)
         seconds = time.perf_counter() - started
         (run.folder / f"{step.__name__}.json").write_text(json.dumps({"seconds": seconds, "result": result}, indent=1) + "\n")
-    text = summary(run, failed)
-    (run.folder / "summary.md").write_text(text)
+        # After each step, for a run may be broken off.
+        text = summary(run, failed)
+        (run.folder / "summary.md").write_text(text)
     print("\n" + text)
     missed = [row for row in run.rows if row[4] == "MISSED"]
     sys.exit(1 if missed or failed else 0)

@@ -200,6 +200,8 @@ fn half_precision_is_the_default_and_batches_are_sized_by_memory() {
     );
     assert_eq!(computing.back_end, "cuda 9.0");
     assert_eq!(encoder.max_batch_tokens().get(), 32 * 1024);
+    // A number that discovery can carry, as a 64-bit float.
+    assert_eq!(encoder.max_batch_texts(), encoder.max_batch_tokens());
     // Two workers tokenize, and one waits for each of two streams.
     assert_eq!(encoder.threads(), 4);
     let options = EncoderOptions {
