@@ -5,11 +5,9 @@
 #include "matmul_f32.cuh"
 #include "pooling.cuh"
 
-// Stages of tiles. Small ones are for few rows, where the time that copies take counts and not how many blocks run at once.
+// Stages of tiles. On an H100, more of them were not faster.
 constexpr int LARGE_STAGES = 3;
-#ifndef SMALL_STAGES
-#define SMALL_STAGES 6
-#endif
+constexpr int SMALL_STAGES = 4;
 
 // Tiles of 128 × 128 for eight warps, and of 64 × 64 for four, if larger ones would leave multiprocessors idle.
 #define MATMULS(suffix, Number)                                                                         \

@@ -127,6 +127,28 @@ impl OpenDevices {
     }
 }
 
+/// Loads a model onto these devices. If the choice of the device was left open, and the model does not fit into the memory of a GPU, it is
+/// loaded onto the CPU, which is logged.
+///
+/// # Errors
+///
+/// If `load` fails for another reason, or on the CPU.
+pub(crate) fn load_or_fall_back<T, E: std::error::Error + 'static>(
+    requested: DeviceSpec,
+    devices: OpenDevices,
+    load: impl Fn(OpenDevices) -> Result<T, E>,
+    is_out_of_memory: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    let cores = devices.cores;
+    match load(devices) {
+        Err(error) if requested == DeviceSpec::Auto && is_out_of_memory(&error) => {
+            tracing::info!(device = "cpu", reason = %Chain(&error), "device chosen");
+            load(OpenDevices::cpu(cores, None))
+        }
+        loaded => loaded,
+    }
+}
+
 fn open_gpu(cuda: &CudaDriver, number: u32) -> Result<Arc<dyn Gpu>, UnusableGpu> {
     let device = cuda.device(number)?;
     let memory = device.memory().map_err(GpuUnavailable::Driver)?;

@@ -14,15 +14,13 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 
-use flow_core::Chain;
-
 pub(crate) use self::choices::{max_length, prompt};
 use self::choices::{pooling, skipped_tokens, width};
 pub use self::error::{EncodeError, LoadEncoderError};
 pub use self::token_vectors::TokenVectors;
 
 use crate::batch_plan::{BatchLimits, plan_batches};
-use crate::device::{DeviceSpec, OpenDevices};
+use crate::device::{OpenDevices, load_or_fall_back};
 use crate::encode_times::{EncodeTimer, EncodeTimes};
 use crate::engine::{EngineConfig, EngineInfo, GpuEngine, ModelEngine};
 use crate::fast::fast_precision;
@@ -119,7 +117,7 @@ enum JobResult {
 impl TextEncoder {
     /// Loads the model in `folder`.
     ///
-    /// If the options leave the choice of the device to the encoder ([`DeviceSpec::Auto`]) and the GPU has too little memory
+    /// If the options leave the choice of the device to the encoder ([`DeviceSpec::Auto`](crate::DeviceSpec::Auto)) and the GPU has too little memory
     /// for the model, the CPU computes.
     ///
     /// # Errors
@@ -130,14 +128,9 @@ impl TextEncoder {
         options: &EncoderOptions,
         devices: OpenDevices,
     ) -> Result<Self, LoadEncoderError> {
-        let cores = devices.cores;
-        match Self::load_onto(folder, options, devices) {
-            Err(error) if options.device == DeviceSpec::Auto && error.is_out_of_memory() => {
-                tracing::info!(device = "cpu", reason = %Chain(&error), "device chosen");
-                Self::load_onto(folder, options, OpenDevices::cpu(cores, None))
-            }
-            loaded => loaded,
-        }
+        let load = |devices| Self::load_onto(folder, options, devices);
+        let is_out_of_memory = LoadEncoderError::is_out_of_memory;
+        load_or_fall_back(options.device, devices, load, is_out_of_memory)
     }
 
     fn load_onto(

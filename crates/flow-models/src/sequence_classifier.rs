@@ -7,9 +7,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use flow_core::Chain;
-
-use crate::device::{DeviceSpec, OpenDevices};
+use crate::device::{OpenDevices, load_or_fall_back};
 use crate::encode_times::EncodeTimer;
 use crate::encoder::{EncodeError, IsCancelled, LoadEncoderError};
 use crate::engine::{
@@ -69,7 +67,7 @@ pub(crate) struct Outputs {
 impl SequenceClassifier {
     /// Loads the model in `folder`, and what its configuration says of its labels. Options that concern prompts or vectors are not used.
     ///
-    /// If the options leave the choice of the device to the classifier ([`DeviceSpec::Auto`]) and the GPU has too little memory for the
+    /// If the options leave the choice of the device to the classifier ([`DeviceSpec::Auto`](crate::DeviceSpec::Auto)) and the GPU has too little memory for the
     /// model, the CPU computes.
     ///
     /// # Errors
@@ -80,14 +78,9 @@ impl SequenceClassifier {
         options: &EncoderOptions,
         devices: OpenDevices,
     ) -> Result<(Self, LabelConfig), LoadEncoderError> {
-        let cores = devices.cores;
-        match Self::load_onto(folder, options, devices) {
-            Err(error) if options.device == DeviceSpec::Auto && error.is_out_of_memory() => {
-                tracing::info!(device = "cpu", reason = %Chain(&error), "device chosen");
-                Self::load_onto(folder, options, OpenDevices::cpu(cores, None))
-            }
-            loaded => loaded,
-        }
+        let load = |devices| Self::load_onto(folder, options, devices);
+        let is_out_of_memory = LoadEncoderError::is_out_of_memory;
+        load_or_fall_back(options.device, devices, load, is_out_of_memory)
     }
 
     fn load_onto(

@@ -1,7 +1,5 @@
 //! The endpoint: takes the texts out of documents, and puts their vectors into tags.
 
-use std::num::NonZeroUsize;
-use std::thread;
 use std::time::Instant;
 
 use flow_core::{Chain, Document};
@@ -11,7 +9,7 @@ use flow_executor::{
 };
 use flow_inference::{
     ACCESS_PATHS, ModelFiles, ModelMetrics, SelectedTexts, TRUNCATE, TRUNCATION_DIRECTION,
-    WithoutText, back_end, sums, too_long,
+    WithoutText, back_end, cores, sums, too_long,
 };
 use flow_models::{EncodeError, EncoderOptions, SparseEncoder, SparseRequest, TruncationDirection};
 
@@ -72,8 +70,7 @@ impl Executor for SparseEncoderExecutor {
             cache_folder: Some(files.cache),
             ..config.model_options()
         };
-        let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let encoder = SparseEncoder::load(&files.folder, &options, cores)?;
+        let encoder = SparseEncoder::load(&files.folder, &options, cores())?;
         tracing::info!(
             model = config.model,
             folder = %files.folder.display(),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks and measures flow on this machine's GPU, beside sentence-transformers; needs no compiler and no network.
 
-    python3 run.py                  everything on the first GPU; about a quarter of an hour
+    python3 run.py                  everything on the first GPU; 7 to 15 minutes
     python3 run.py --quick          the same with less of everything
     python3 run.py --device cpu     the same steps on the processor: it tries the script out and says nothing of GPUs
     python3 run.py --only parity    only some of the steps

@@ -35,6 +35,20 @@ fn load(model: &TinyModel, options: &EncoderOptions) -> CrossEncoder {
     CrossEncoder::load(model.path(), options, crate::cpu()).unwrap()
 }
 
+/// Compares the scores of a model of this type with plain loops. `what` describes the model in messages.
+fn compare(model: &CrossEncoder, (model_type, what): (&'static str, &str), difference_max: f64) {
+    let together = scores(model, &texts());
+    for ((texts, ids, second_start), score) in PAIRS.iter().zip(together) {
+        assert_eq!(scores(model, &[*texts]), [score], "{what} {texts:?}");
+        let expected = reference(model_type, ids, *second_start);
+        let difference = (f64::from(score) - expected).abs();
+        assert!(
+            difference < difference_max,
+            "{what} {texts:?}: {score}, expected {expected}"
+        );
+    }
+}
+
 /// Compares scores that GPUs computed with plain loops.
 pub(crate) fn check_on(
     devices: OpenDevices,
@@ -45,17 +59,8 @@ pub(crate) fn check_on(
     let model = TinyModel::classifier(model_type, 1);
     let model = CrossEncoder::load(model.path(), options, devices).unwrap();
     assert!(model.model().gpu().is_some());
-    let together = scores(&model, &texts());
-    for ((texts, ids, second_start), score) in PAIRS.iter().zip(together) {
-        let what = format!("{model_type} {:?} {texts:?}", options.precision);
-        assert_eq!(scores(&model, &[*texts]), [score], "{what}");
-        let expected = reference(model_type, ids, *second_start);
-        let difference = (f64::from(score) - expected).abs();
-        assert!(
-            difference < difference_max,
-            "{what}: {score}, expected {expected}"
-        );
-    }
+    let what = format!("{model_type} {:?}", options.precision);
+    compare(&model, (model_type, &what), difference_max);
 }
 
 /// Scores pairs, each with a query of its own.
@@ -84,17 +89,8 @@ fn check(model_type: &'static str, precision: Precision, set: InstructionSet, di
         ..EncoderOptions::default()
     };
     let model = load(&TinyModel::classifier(model_type, 1), &options);
-    let together = scores(&model, &texts());
-    for ((texts, ids, second_start), score) in PAIRS.iter().zip(together) {
-        let what = format!("{model_type} {precision} {set} {texts:?}");
-        assert_eq!(scores(&model, &[*texts]), [score], "{what}");
-        let expected = reference(model_type, ids, *second_start);
-        let difference = (f64::from(score) - expected).abs();
-        assert!(
-            difference < difference_max,
-            "{what}: {score}, expected {expected}"
-        );
-    }
+    let what = format!("{model_type} {precision} {set}");
+    compare(&model, (model_type, &what), difference_max);
 }
 
 #[test]
