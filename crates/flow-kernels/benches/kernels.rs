@@ -193,11 +193,7 @@ fn attention_s(kernels: &Kernels, tokens: usize) -> f64 {
         position_bias: None,
     };
     let states = states(kernels, tokens, 3 * WIDTH);
-    let format = if kernels.attends_in_bf16() {
-        Storage::Bf16
-    } else {
-        Storage::F32
-    };
+    let format = Reader::Attention.storage(kernels);
     let mut out = activations(tokens, WIDTH);
     let mut scratch = AttentionScratch::default();
     let seconds = median(|| {

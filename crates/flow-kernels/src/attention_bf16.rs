@@ -8,7 +8,7 @@ use crate::attention_head::{AttentionConfig, Head, HeadColumns};
 use crate::kernels::Kernels;
 use crate::row_layout::RowLayout;
 use crate::split::split_evenly;
-use crate::tile::{NO_BIAS, PANEL, Tile, TileSums};
+use crate::tile::{NO_BIAS, PANEL, Tile};
 
 /// Reusable buffers for attention in bf16 on one thread.
 #[derive(Debug, Default)]
@@ -18,6 +18,17 @@ pub(crate) struct Bf16Buffers {
     scores: AlignedVec<f32>,
     /// Scores as operands.
     weights: AlignedVec<u16>,
+    /// The sums of a tile of the context.
+    sums: AlignedVec<f32>,
+}
+
+impl Head<'_> {
+    /// Steps of the product of weights and values. A softmax fills rows of weights with zeros, so there may be more of them than
+    /// pairs of tokens.
+    fn steps(&self) -> usize {
+        let unit = self.kernels.table().bf16.steps;
+        self.tokens.div_ceil(2).next_multiple_of(unit)
+    }
 }
 
 impl Kernels {
@@ -34,30 +45,49 @@ impl Kernels {
         let stride = tokens.next_multiple_of(PANEL);
         buffers.scores.set_len(rows_max * stride);
         buffers.weights.set_len(rows_max * stride);
+        buffers.sums.set_len(rows_max * PANEL);
         for index in 0..config.heads {
             let columns = HeadColumns::new(index, head_size);
-            pack_keys(&mut buffers.keys, states, columns.keys, head_size);
-            pack_values(&mut buffers.values, states, columns.values, head_size);
+            self.pack_keys(&mut buffers.keys, states, columns.keys, head_size);
             let head = Head {
                 kernels: self,
                 config,
                 index,
                 tokens,
             };
+            let values = &mut buffers.values;
+            pack_values(values, states, columns.values, (head_size, head.steps()));
             for rows in split_evenly(0..tokens, rows_max, unit) {
                 let queries = &states.bf16s[rows.start * states.stride + columns.queries..];
                 self.scores_bf16(&head, (queries, states.stride), &rows, buffers);
-                let factors = head.softmax(&rows, &mut buffers.scores);
-                let layout = RowLayout {
-                    rows: rows.len(),
-                    width: tokens.next_multiple_of(2),
-                    stride,
-                };
-                self.round(&buffers.scores, layout, &mut buffers.weights, stride);
+                let (scores, weights) = (&mut buffers.scores, &mut buffers.weights);
+                let factors = head.softmax_bf16(&rows, scores, weights);
                 self.context_bf16(&head, &rows, (buffers, &factors), out);
             }
         }
         (self.table().finish)();
+    }
+
+    /// Transposes the keys into panels of pairs. The padding of the last panel is unspecified: its scores are never read.
+    fn pack_keys(
+        &self,
+        packed: &mut AlignedVec<u16>,
+        states: &Rows<'_>,
+        column: usize,
+        head_size: usize,
+    ) {
+        let panel_values = head_size.div_ceil(2) * 2 * PANEL;
+        packed.set_len(states.count.div_ceil(PANEL) * panel_values);
+        for (panel, packed) in packed.chunks_exact_mut(panel_values).enumerate() {
+            let first = panel * PANEL;
+            let keys = RowLayout {
+                rows: (states.count - first).min(PANEL),
+                width: head_size,
+                stride: states.stride,
+            };
+            let states = &states.bf16s[first * states.stride + column..];
+            self.transpose_keys(states, keys, packed);
+        }
     }
 
     /// Computes the products of some queries with all keys.
@@ -91,12 +121,11 @@ impl Kernels {
         &self,
         head: &Head<'_>,
         rows: &Range<usize>,
-        (buffers, factors): (&Bf16Buffers, &[f32]),
+        (buffers, factors): (&mut Bf16Buffers, &[f32]),
         out: &mut RowsMut<'_>,
     ) {
-        let steps = head.tokens.div_ceil(2);
+        let steps = head.steps();
         for (panel, values) in buffers.values.chunks_exact(steps * 2 * PANEL).enumerate() {
-            let mut sums = TileSums::ZEROS;
             self.tile_bf16(Tile {
                 rows: rows.len(),
                 k: steps,
@@ -105,57 +134,55 @@ impl Kernels {
                 b: values,
                 b_stride: 2 * PANEL,
                 b_half: PANEL,
-                c: &mut sums.0,
+                c: &mut buffers.sums,
                 c_stride: PANEL,
                 bias: &NO_BIAS.0,
                 ahead: None,
             });
-            head.finish(&mut sums.0, (panel, rows), factors, out);
+            head.finish(&mut buffers.sums, (panel, rows), factors, out);
         }
     }
 }
 
-/// Transposes the keys into panels of pairs. The padding of the last panel is unspecified: its scores are never read.
-fn pack_keys(packed: &mut AlignedVec<u16>, states: &Rows<'_>, column: usize, head_size: usize) {
-    let row_values = 2 * PANEL;
-    let panel_values = head_size.div_ceil(2) * row_values;
-    packed.set_len(states.count.div_ceil(PANEL) * panel_values);
-    for (panel, packed) in packed.chunks_exact_mut(panel_values).enumerate() {
-        let tokens = panel * PANEL..states.count.min((panel + 1) * PANEL);
-        for (lane, token) in tokens.enumerate() {
-            let key = &states.bf16s[token * states.stride + column..][..head_size];
-            for (pair, row) in key.chunks(2).zip(packed.chunks_exact_mut(row_values)) {
-                row[2 * lane] = pair[0];
-                // An odd head size ends with half a pair.
-                row[2 * lane + 1] = pair.get(1).copied().unwrap_or(0);
-            }
-        }
-    }
-}
+/// Two values that are multiplied in one step.
+type Pair = [u16; 2];
 
-/// Joins the values of two tokens each to pairs, in panels that are padded with zeros.
-fn pack_values(packed: &mut AlignedVec<u16>, states: &Rows<'_>, column: usize, head_size: usize) {
+/// Joins the values of two tokens each to pairs, in panels of `steps` rows that are padded with zeros.
+fn pack_values(
+    packed: &mut AlignedVec<u16>,
+    states: &Rows<'_>,
+    column: usize,
+    (head_size, steps): (usize, usize),
+) {
     let row_values = 2 * PANEL;
-    let panel_values = states.count.div_ceil(2) * row_values;
-    packed.set_len(head_size.div_ceil(PANEL) * panel_values);
-    packed.fill(0);
-    for (panel, packed) in packed.chunks_exact_mut(panel_values).enumerate() {
+    packed.set_len(head_size.div_ceil(PANEL) * steps * row_values);
+    for (panel, packed) in packed.chunks_exact_mut(steps * row_values).enumerate() {
         let start = panel * PANEL;
         let columns = (head_size - start).min(PANEL);
         let row = |token: usize| &states.bf16s[token * states.stride + column + start..][..columns];
         for (index, pairs) in packed.chunks_exact_mut(row_values).enumerate() {
             let pairs = pairs.as_chunks_mut::<2>().0;
-            let first = row(2 * index);
-            if 2 * index + 1 < states.count {
-                let values = first.iter().zip(row(2 * index + 1));
-                for (pair, (first, second)) in pairs.iter_mut().zip(values) {
-                    *pair = [*first, *second];
-                }
-            } else {
-                for (pair, first) in pairs.iter_mut().zip(first) {
-                    *pair = [*first, 0];
-                }
+            let tokens = 2 * index..states.count.min(2 * index + 2);
+            join(tokens.map(row), pairs);
+        }
+    }
+}
+
+/// Writes the values of up to two rows as pairs, and fills the rest with zeros.
+fn join<'a>(mut rows: impl Iterator<Item = &'a [u16]>, pairs: &mut [Pair]) {
+    let (first, second) = (rows.next().unwrap_or_default(), rows.next());
+    let (used, rest) = pairs.split_at_mut(first.len());
+    match second {
+        Some(second) => {
+            for (pair, (first, second)) in used.iter_mut().zip(first.iter().zip(second)) {
+                *pair = [*first, *second];
+            }
+        }
+        None => {
+            for (pair, first) in used.iter_mut().zip(first) {
+                *pair = [*first, 0];
             }
         }
     }
+    rest.fill([0; 2]);
 }

@@ -67,22 +67,48 @@ impl Head<'_> {
 
     /// Applies an unnormalized softmax to each row of scores, and returns the factor that normalizes each row.
     pub(crate) fn softmax(&self, rows: &Range<usize>, scores: &mut [f32]) -> [f32; ROWS_MAX] {
-        let mut scale = self.config.scale;
-        if let Some(bias) = &self.config.position_bias {
-            let scores = scores.chunks_exact_mut(self.stride());
-            for (query, scores) in rows.clone().zip(scores) {
-                bias.add(self.index, query, scale, &mut scores[..self.tokens]);
-            }
-            scale = 1.0;
-        }
-        let layout = RowLayout {
+        let scale = self.add_bias(rows, scores);
+        let mut factors = [0.0; ROWS_MAX];
+        self.kernels
+            .softmax(scores, self.layout(rows), scale, &mut factors);
+        factors
+    }
+
+    /// As [`Self::softmax`], with weights in bf16. What lies behind the weights of a row becomes zero.
+    pub(crate) fn softmax_bf16(
+        &self,
+        rows: &Range<usize>,
+        scores: &mut [f32],
+        weights: &mut [u16],
+    ) -> [f32; ROWS_MAX] {
+        let scale = self.add_bias(rows, scores);
+        let mut factors = [0.0; ROWS_MAX];
+        let to = (&mut factors[..], weights);
+        self.kernels
+            .softmax_bf16(scores, self.layout(rows), scale, to);
+        factors
+    }
+
+    /// How rows of scores lie in memory.
+    fn layout(&self, rows: &Range<usize>) -> RowLayout {
+        RowLayout {
             rows: rows.len(),
             width: self.tokens,
             stride: self.stride(),
+        }
+    }
+
+    /// Adds the position bias to scores, if the model has one. Returns the scale that is left to apply.
+    fn add_bias(&self, rows: &Range<usize>, scores: &mut [f32]) -> f32 {
+        let scale = self.config.scale;
+        let Some(bias) = &self.config.position_bias else {
+            return scale;
         };
-        let mut factors = [0.0; ROWS_MAX];
-        self.kernels.softmax(scores, layout, scale, &mut factors);
-        factors
+        let scores = scores.chunks_exact_mut(self.stride());
+        for (query, scores) in rows.clone().zip(scores) {
+            bias.add(self.index, query, scale, &mut scores[..self.tokens]);
+        }
+        1.0
     }
 
     /// Multiplies a panel of sums by the factors of its rows, and copies it to `out`.

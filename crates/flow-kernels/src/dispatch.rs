@@ -2,12 +2,13 @@
 
 use crate::elementwise::{self, Elementwise};
 use crate::int8::Int8TileFn;
+use crate::keys::{TransposeKeysFn, transpose_keys};
 use crate::portable;
 use crate::tile::{PANEL, TileFn};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::{
-    amx, avx_vnni, avx2, avx2_bf16, avx2_int8, avx2_quantize, avx512, avx512_bf16, avx512_quantize,
-    avx512_vnni,
+    amx, avx_vnni, avx2, avx2_bf16, avx2_int8, avx2_quantize, avx512, avx512_bf16, avx512_gelu,
+    avx512_keys, avx512_quantize, avx512_softmax, avx512_vnni,
 };
 
 /// A kernel that computes tiles of one format.
@@ -20,6 +21,8 @@ pub(crate) struct TileKernel<F> {
     pub(crate) unit: usize,
     /// Columns of weights that a tile reads side by side.
     pub(crate) columns: usize,
+    /// Steps that are multiplied at once. Other numbers of steps are allowed, but cost more.
+    pub(crate) steps: usize,
 }
 
 /// The functions of an instruction set.
@@ -32,6 +35,7 @@ pub(crate) struct DispatchTable {
     pub(crate) bf16: TileKernel<TileFn<u16>>,
     /// Computes tiles of 8-bit integers.
     pub(crate) int8: TileKernel<Int8TileFn>,
+    pub(crate) transpose_keys: TransposeKeysFn,
     /// Called by each thread after the last tile of a product.
     pub(crate) finish: fn(),
     pub(crate) elementwise: Elementwise,
@@ -44,6 +48,7 @@ const fn kernel<F: Copy>(tile: F, rows: usize, columns: usize) -> TileKernel<F> 
         rows,
         unit: 1,
         columns,
+        steps: 1,
     }
 }
 
@@ -55,6 +60,7 @@ const fn amx_kernel<F: Copy>(tile: F) -> TileKernel<F> {
         rows: amx::ROWS,
         unit: amx::TILE_ROWS,
         columns: PANEL,
+        steps: amx::TILE_STEPS,
     }
 }
 
@@ -62,6 +68,7 @@ pub(crate) static PORTABLE: DispatchTable = DispatchTable {
     f32: kernel(portable::tile_f32, portable::ROWS, PANEL),
     bf16: kernel(portable::tile_bf16, portable::ROWS, PANEL),
     int8: kernel(portable::tile_int8, portable::ROWS, PANEL),
+    transpose_keys,
     finish: no_op,
     elementwise: elementwise::portable::TABLE,
 };
@@ -71,6 +78,7 @@ pub(crate) static AVX2: DispatchTable = DispatchTable {
     f32: kernel(avx2::tile_f32, avx2::ROWS, avx2::COLUMNS),
     bf16: kernel(avx2_bf16::tile_bf16, avx2::ROWS, avx2::COLUMNS),
     int8: kernel(avx2_int8::tile_int8, avx2_int8::ROWS, avx2::COLUMNS),
+    transpose_keys,
     finish: no_op,
     elementwise: Elementwise {
         quantize: avx2_quantize::quantize,
@@ -88,6 +96,7 @@ pub(crate) static AVX_VNNI: DispatchTable = DispatchTable {
 pub(crate) static AVX512: DispatchTable = DispatchTable {
     f32: kernel(avx512::tile_f32, avx512::ROWS, PANEL),
     elementwise: Elementwise {
+        gelu: avx512_gelu::gelu,
         quantize: avx512_quantize::quantize,
         ..elementwise::avx512::TABLE
     },
@@ -102,9 +111,12 @@ pub(crate) static AVX512_VNNI: DispatchTable = DispatchTable {
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
+    transpose_keys: avx512_keys::transpose_keys,
     bf16: kernel(avx512_bf16::tile_bf16, avx512_bf16::ROWS, PANEL),
     elementwise: Elementwise {
         round: avx512_bf16::round,
+        gelu_bf16: Some(avx512_gelu::gelu_bf16),
+        softmax_bf16: avx512_softmax::softmax_bf16,
         ..AVX512.elementwise
     },
     ..AVX512_VNNI
@@ -123,6 +135,7 @@ pub(crate) static NEON: DispatchTable = DispatchTable {
     f32: kernel(crate::neon::tile_f32, crate::neon::ROWS, PANEL),
     bf16: kernel(portable::tile_bf16, portable::ROWS, PANEL),
     int8: kernel(portable::tile_int8, portable::ROWS, PANEL),
+    transpose_keys,
     finish: no_op,
     elementwise: elementwise::neon::TABLE,
 };

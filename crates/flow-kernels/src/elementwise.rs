@@ -15,11 +15,21 @@ const LANES: usize = 16;
 /// # Safety
 /// The machine must have the instructions that the function was compiled for.
 pub(crate) type ActivateFn = unsafe fn(&mut [f32], RowLayout);
+/// As [`ActivateFn`], and rounds the results to bf16. The values are unspecified afterwards.
+///
+/// # Safety
+/// As for [`ActivateFn`].
+pub(crate) type ActivateBf16Fn = unsafe fn(&mut [f32], RowLayout, &mut [u16], usize);
 /// Applies an unnormalized softmax to each row.
 ///
 /// # Safety
 /// As for [`ActivateFn`].
 pub(crate) type SoftmaxFn = unsafe fn(&mut [f32], RowLayout, f32, &mut [f32]);
+/// As [`SoftmaxFn`], and rounds the results to bf16. What lies behind them in a row becomes zero.
+///
+/// # Safety
+/// As for [`ActivateFn`].
+pub(crate) type SoftmaxBf16Fn = unsafe fn(&mut [f32], RowLayout, f32, &mut [f32], &mut [u16]);
 /// Multiplies each row by a factor.
 ///
 /// # Safety
@@ -46,8 +56,11 @@ pub(crate) type QuantizeFn = unsafe fn(&[f32], &StateLayout, &mut [f32], &mut [u
 #[derive(Clone, Copy)]
 pub(crate) struct Elementwise {
     pub(crate) softmax: SoftmaxFn,
+    pub(crate) softmax_bf16: SoftmaxBf16Fn,
     pub(crate) scale_rows: ScaleRowsFn,
     pub(crate) gelu: ActivateFn,
+    /// GELU of rows of one panel in bf16, if that is faster than GELU and rounding.
+    pub(crate) gelu_bf16: Option<ActivateBf16Fn>,
     pub(crate) gelu_tanh: ActivateFn,
     pub(crate) relu: ActivateFn,
     pub(crate) add_layer_norm: AddLayerNormFn,
@@ -76,8 +89,10 @@ macro_rules! elementwise {
 
             pub(crate) const TABLE: Elementwise = Elementwise {
                 softmax,
+                softmax_bf16,
                 scale_rows,
                 gelu,
+                gelu_bf16: None,
                 gelu_tanh,
                 relu,
                 add_layer_norm,
@@ -90,6 +105,21 @@ macro_rules! elementwise {
                 let rows = values.chunks_mut(layout.stride);
                 for (row, factor) in rows.zip(&mut factors[..layout.rows]) {
                     *factor = elementwise::softmax::<$fused>(row, layout.width, scale);
+                }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn softmax_bf16(
+                values: &mut [f32],
+                layout: RowLayout,
+                scale: f32,
+                factors: &mut [f32],
+                weights: &mut [u16],
+            ) {
+                softmax(values, layout, scale, factors);
+                elementwise::round(values, layout, weights, layout.stride);
+                for row in weights.chunks_mut(layout.stride).take(layout.rows) {
+                    row[layout.width..].fill(0);
                 }
             }
 
@@ -259,7 +289,7 @@ fn min(a: f32, b: f32) -> f32 {
 }
 
 /// Adding `1.5 · 2²³` rounds to an integer, which is then in the low bits of the sum.
-const ROUNDING_BIAS: f32 = 12_582_912.0;
+pub(crate) const ROUNDING_BIAS: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_359_4;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
 /// Beyond these limits, powers of two are not normal numbers.
@@ -326,6 +356,12 @@ fn gelu<const FUSED: bool>(x: f32) -> f32 {
         erf::<FUSED>(x * std::f32::consts::FRAC_1_SQRT_2),
         half,
     )
+}
+
+/// [`gelu`] of one value, for what is left of a row.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn gelu_of(x: f32) -> f32 {
+    gelu::<false>(x)
 }
 
 /// GELU, approximated with the hyperbolic tangent.

@@ -180,6 +180,27 @@ impl Kernels {
         unsafe { function(values, layout) };
     }
 
+    /// As [`Self::activate`], and rounds the results to bf16. Rows of `rounded` are `stride` values apart. `values` are
+    /// unspecified afterwards.
+    pub(crate) fn activate_bf16(
+        &self,
+        activation: Activation,
+        (values, layout): (&mut [f32], RowLayout),
+        rounded: &mut [u16],
+        stride: usize,
+    ) {
+        match (activation, self.table.elementwise.gelu_bf16) {
+            (Activation::Gelu, Some(gelu_bf16)) => {
+                // SAFETY: the machine has the table's instructions.
+                unsafe { gelu_bf16(values, layout, rounded, stride) };
+            }
+            _ => {
+                self.activate(activation, values, layout);
+                self.round(values, layout, rounded, stride);
+            }
+        }
+    }
+
     /// Rounds each value to bf16. Rows of `rounded` are `stride` values apart.
     pub(crate) fn round(
         &self,
@@ -203,6 +224,25 @@ impl Kernels {
     ) {
         // SAFETY: the machine has the table's instructions.
         unsafe { (self.table.elementwise.softmax)(values, layout, scale, factors) }
+    }
+
+    /// As [`Self::softmax`], and rounds the weights to bf16. Rows of `weights` are as far apart as those of `values`; what
+    /// lies behind the weights of a row becomes zero. `values` are unspecified afterwards.
+    pub(crate) fn softmax_bf16(
+        &self,
+        values: &mut [f32],
+        layout: RowLayout,
+        scale: f32,
+        (factors, weights): (&mut [f32], &mut [u16]),
+    ) {
+        // SAFETY: the machine has the table's instructions.
+        unsafe { (self.table.elementwise.softmax_bf16)(values, layout, scale, factors, weights) }
+    }
+
+    /// Transposes up to a panel of keys. See [`crate::keys::TransposeKeysFn`].
+    pub(crate) fn transpose_keys(&self, states: &[u16], keys: RowLayout, packed: &mut [u16]) {
+        // SAFETY: the machine has the table's instructions.
+        unsafe { (self.table.transpose_keys)(states, keys, packed) }
     }
 
     /// Multiplies each row by its factor.

@@ -72,6 +72,8 @@ struct Sums<'a> {
     rows: Range<usize>,
     values: &'a mut [f32],
     stride: usize,
+    /// Whether the 32-bit floats are part of the output.
+    is_stored: bool,
 }
 
 impl Kernels {
@@ -157,16 +159,18 @@ impl Kernels {
             for (tile, rows) in tiles.enumerate() {
                 let start = rows.start * out.stride + column * PANEL;
                 // Where 32-bit floats are stored, tiles write them in place.
-                let (values, stride) = if out.f32s.is_empty() {
-                    (&mut scratch.0[..], PANEL)
-                } else {
+                let is_stored = !out.f32s.is_empty();
+                let (values, stride) = if is_stored {
                     (&mut out.f32s[start..], out.stride)
+                } else {
+                    (&mut scratch.0[..], PANEL)
                 };
                 let mut sums = Sums {
                     tile,
                     rows,
                     values,
                     stride,
+                    is_stored,
                 };
                 self.multiply(layer, panel, block, &mut sums);
                 let stores_bf16 = !out.bf16s.is_empty();
@@ -188,9 +192,15 @@ impl Kernels {
             width: PANEL,
             stride: sums.stride,
         };
-        self.activate(activation, sums.values, layout);
-        if let Some((bf16s, stride)) = bf16s {
-            self.round(sums.values, layout, bf16s, stride);
+        match bf16s {
+            Some((bf16s, stride)) if !sums.is_stored => {
+                self.activate_bf16(activation, (sums.values, layout), bf16s, stride);
+            }
+            Some((bf16s, stride)) => {
+                self.activate(activation, sums.values, layout);
+                self.round(sums.values, layout, bf16s, stride);
+            }
+            None => self.activate(activation, sums.values, layout),
         }
     }
 

@@ -3,6 +3,8 @@
 use super::*;
 use crate::activation::Activation;
 use crate::kernels::Kernels;
+use crate::keys::transpose_keys;
+use crate::tile::PANEL;
 
 const LENGTHS: [usize; 9] = [1, 2, 15, 16, 17, 31, 33, 384, 1000];
 
@@ -168,6 +170,78 @@ fn rows_of_any_width_are_rounded_to_bf16() {
                     "{kernels:?} {width}: values between rows"
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn gelu_in_bf16_is_gelu_rounded() {
+    const ROWS: usize = 3;
+    let layout = RowLayout {
+        rows: ROWS,
+        width: PANEL,
+        stride: PANEL + 16,
+    };
+    for kernels in Kernels::all() {
+        let before = values(ROWS * layout.stride, 8.0);
+        let (mut after, mut expected) = (before.clone(), vec![0; ROWS * PANEL]);
+        kernels.activate(Activation::Gelu, &mut after, layout);
+        kernels.round(&after, layout, &mut expected, PANEL);
+        let (mut from, mut actual) = (before.clone(), vec![0; ROWS * PANEL]);
+        kernels.activate_bf16(Activation::Gelu, (&mut from, layout), &mut actual, PANEL);
+        assert_eq!(actual, expected, "{kernels:?}");
+    }
+}
+
+#[test]
+fn a_softmax_in_bf16_is_rounded_and_followed_by_zeros() {
+    for kernels in Kernels::all() {
+        for length in LENGTHS {
+            let before = values(length, 30.0);
+            let mut scores = before.clone();
+            scores.resize(row(length).stride, f32::NAN);
+            let mut weights = vec![0xffff; row(length).stride];
+            let mut factor = [0.0];
+            let to = (&mut factor[..], &mut weights[..]);
+            kernels.softmax_bf16(&mut scores, row(length), 0.5, to);
+            let largest = before.iter().copied().fold(f32::MIN, f32::max);
+            let exact = |value: &f32| (f64::from(value - largest) * 0.5).exp();
+            let total: f64 = before.iter().map(exact).sum();
+            assert!(
+                (f64::from(factor[0]) * total - 1.0).abs() < 5e-6,
+                "{length}"
+            );
+            let (weights, rest) = weights.split_at(length);
+            for (before, actual) in before.iter().zip(weights) {
+                let (expected, actual) = (exact(before), f64::from(bf16::to_f32(*actual)));
+                // Half a unit in the last place, and the error of the exponential.
+                let error_max = expected / 256.0 * 1.01 + 1e-37;
+                assert!(
+                    (actual - expected).abs() <= error_max,
+                    "{kernels:?} {length}: {actual}, expected {expected}"
+                );
+            }
+            assert!(rest.iter().all(|value| *value == 0), "{kernels:?} {length}");
+        }
+    }
+}
+
+#[test]
+fn transposed_keys_are_those_of_the_portable_function() {
+    for kernels in Kernels::all() {
+        for (rows, width) in [(1, 2), (5, 7), (15, 64), (16, 32), (17, 32), (32, 80)] {
+            let keys = RowLayout {
+                rows,
+                width,
+                stride: width + 13,
+            };
+            let states: Vec<u16> = (0..rows as u16 * 93).map(|n| n % 997).collect();
+            let states = &states[..(rows - 1) * keys.stride + width];
+            let length = width.div_ceil(2) * 2 * PANEL;
+            let (mut expected, mut actual) = (vec![0; length], vec![0; length]);
+            transpose_keys(states, keys, &mut expected);
+            kernels.transpose_keys(states, keys, &mut actual);
+            assert_eq!(actual, expected, "{kernels:?}");
         }
     }
 }

@@ -9,7 +9,10 @@ pub(crate) mod avx2_int8;
 pub(crate) mod avx2_quantize;
 pub(crate) mod avx512;
 pub(crate) mod avx512_bf16;
+pub(crate) mod avx512_gelu;
+pub(crate) mod avx512_keys;
 pub(crate) mod avx512_quantize;
+pub(crate) mod avx512_softmax;
 pub(crate) mod avx512_vnni;
 pub(crate) mod avx_vnni;
 

@@ -41,7 +41,7 @@ pub(crate) const ROWS: usize = 32;
 /// Rows of a tile register.
 pub(crate) const TILE_ROWS: usize = 16;
 /// Steps in a row of a tile register.
-const TILE_STEPS: usize = 16;
+pub(crate) const TILE_STEPS: usize = 16;
 /// Bytes of a step in a row of states.
 const STEP_BYTES: usize = 4;
 /// Bytes in a row of a tile register.

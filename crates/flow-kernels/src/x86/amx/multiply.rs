@@ -65,6 +65,7 @@ struct Steps {
 impl Operands {
     /// What the first group of steps prefetches: a part of the next panel, so that all tiles of this one together prefetch it
     /// while they compute. Without a next panel, it is these weights.
+    #[inline(always)]
     fn prefetched(&self) -> *const u8 {
         let Some(part) = self.ahead else {
             return self.b;
@@ -82,6 +83,7 @@ impl Product {
     ///
     /// AMX must be available. `a` must have `rows` rows of `k` steps, `b` must have `k` steps of a panel, `first` the values
     /// of a panel, and `c` `rows` rows of a panel. There must be at least one row.
+    #[inline(always)]
     pub(super) unsafe fn run(self, operands: Operands) {
         let whole = operands.k / TILE_STEPS * TILE_STEPS;
         // SAFETY: the caller guarantees it for all steps, of which each call multiplies some.
@@ -100,6 +102,7 @@ impl Product {
     /// # Safety
     ///
     /// As for [`Self::run`], for these steps.
+    #[inline(always)]
     unsafe fn range(self, operands: Operands, begin: usize, (groups, steps): (usize, usize)) {
         if groups == 0 {
             return;
@@ -137,6 +140,7 @@ macro_rules! product {
             /// # Safety
             ///
             /// As for [`Product::run`], with rows beyond the sixteenth. The tile registers must be configured.
+            #[inline(always)]
             unsafe fn both(steps: Steps) {
                 let Operands {
                     a,
@@ -212,6 +216,7 @@ macro_rules! product {
             /// # Safety
             ///
             /// As for [`Product::run`]. The tile registers must be configured.
+            #[inline(always)]
             unsafe fn upper(steps: Steps) {
                 let Operands {
                     a,
