@@ -58,16 +58,27 @@ pub fn accepted(said: &EndpointsProto, endpoint: &str) -> Option<Accepted> {
 /// Where our executors describe the model that computes an endpoint, within the endpoint's description.
 pub const MODEL: &str = "model";
 
-/// The models of the executor, by endpoint, as far as it says.
+/// The models of the executor, by endpoint, as far as it says and they can be read.
 #[must_use]
 pub fn models(said: &EndpointsProto) -> Models {
-    let of_endpoint = |endpoint: &String| {
+    let readable = described_models(said)
+        .filter_map(|(endpoint, model)| Some((endpoint.to_owned(), model.ok()?)));
+    readable.collect()
+}
+
+/// The endpoints whose model cannot be read, and why.
+pub fn unreadable_models(said: &EndpointsProto) -> impl Iterator<Item = (&str, serde_json::Error)> {
+    described_models(said).filter_map(|(endpoint, model)| Some((endpoint, model.err()?)))
+}
+
+fn described_models(
+    said: &EndpointsProto,
+) -> impl Iterator<Item = (&str, Result<ModelInfo, serde_json::Error>)> {
+    said.endpoints.iter().filter_map(|endpoint| {
         let model = map(description(said, endpoint)?, MODEL)?;
         let model = Value::Object(from_struct(model));
-        let model: ModelInfo = serde_json::from_value(model).ok()?;
-        Some((endpoint.clone(), model))
-    };
-    said.endpoints.iter().filter_map(of_endpoint).collect()
+        Some((endpoint.as_str(), serde_json::from_value(model)))
+    })
 }
 
 /// The format in which documents have to be sent to the endpoints; `None` if both work, or if it is unknown.
@@ -213,6 +224,20 @@ mod tests {
         let expected = Models::from([("/encode".to_owned(), model)]);
         assert_eq!(models(&described), expected);
         assert!(models(&said("/encode", &json!({"model": null}))).is_empty());
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_read_is_reported_with_its_endpoint() {
+        let mut model = serde_json::to_value(ModelInfo::default()).unwrap();
+        model["dimensions"] = json!("many");
+        let described = said("/encode", &json!({ "model": model }));
+        assert!(models(&described).is_empty());
+        let unreadable: Vec<_> = unreadable_models(&described).collect();
+        let [(endpoint, error)] = &unreadable[..] else {
+            panic!("{unreadable:?}");
+        };
+        assert_eq!(*endpoint, "/encode");
+        assert!(error.to_string().contains("many"), "{error}");
     }
 
     #[test]

@@ -165,7 +165,12 @@ pub(crate) async fn node_endpoints(
         .and_then(|pool| pool.lease(Instant::now()).ok())
         .ok_or_else(none)?;
     let offered = lease.replica().endpoints(deadline).await;
-    offered.map_err(|failure| failure.at(name))
+    let offered = offered.map_err(|failure| failure.at(name))?;
+    for (endpoint, error) in discovery::unreadable_models(&offered) {
+        let node = name;
+        tracing::warn!(node, endpoint, %error, "an executor reports a model that cannot be read; routes for models ignore it");
+    }
+    Ok(offered)
 }
 
 /// The deadline of a question that the gateway asks on its own account.
