@@ -111,7 +111,6 @@ pub(crate) static AVX512_VNNI: DispatchTable = DispatchTable {
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
-    transpose_keys: avx512_keys::transpose_keys,
     bf16: kernel(avx512_bf16::tile_bf16, avx512_bf16::ROWS, PANEL),
     elementwise: Elementwise {
         round: avx512_bf16::round,
@@ -126,6 +125,8 @@ pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
 pub(crate) static AMX: DispatchTable = DispatchTable {
     bf16: amx_kernel(amx::tile_bf16),
     int8: amx_kernel(amx::tile_int8),
+    // Whether gathers are faster was measured with AMX only.
+    transpose_keys: avx512_keys::transpose_keys,
     finish: amx::release,
     ..AVX512_BF16
 };

@@ -47,7 +47,7 @@
 //! texts, and states that become integers 15 %. Since GELU needs no division (`x86/avx512_gelu.rs`) and the softmax writes bf16
 //! (`x86/avx512_softmax.rs`), the product with GELU runs at 830 to 890 instead of 575 to 590 GFLOP/s in bf16 on another, slower
 //! Xeon, and attention takes 1.4 instead of 2.9 µs per token and layer for 224 tokens, and 0.5 instead of 1.4 µs for 14. On that
-//! machine a core did 2,700 GFLOP/s in bf16 in registers, and 1,600 with states from the L2 cache and weights from the L3 cache;
+//! machine a core did, measured by hand, 2,700 GFLOP/s in bf16 in registers, and 1,600 with states from the L2 cache and weights from the L3 cache;
 //! products reach 950 to 1,350. Finishing a tile only after the next one was multiplied made products 4 to 10 % slower.
 //!
 //! # Safety

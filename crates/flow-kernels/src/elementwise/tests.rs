@@ -38,6 +38,13 @@ fn gelu_tanh_f64(x: f64) -> f64 {
 
 type Reference = fn(f64) -> f64;
 
+/// `exp(scale · (value − largest))` of each value.
+fn powers(values: &[f32], scale: f64) -> Vec<f64> {
+    let largest = values.iter().copied().fold(f32::MIN, f32::max);
+    let power = |value: &f32| (f64::from(value - largest) * scale).exp();
+    values.iter().map(power).collect()
+}
+
 /// A single row of `width` values.
 fn row(width: usize) -> RowLayout {
     RowLayout {
@@ -83,11 +90,10 @@ fn a_softmax_sums_to_one_and_ignores_values_behind_the_row() {
             actual_values.resize(length.next_multiple_of(32), 1e9);
             let mut factor = [0.0];
             kernels.softmax(&mut actual_values, row(length), 0.5, &mut factor);
-            let largest = before.iter().copied().fold(f32::MIN, f32::max);
-            let exact = |value: &f32| (f64::from(value - largest) * 0.5).exp();
-            let total: f64 = before.iter().map(exact).sum();
-            for (before, actual) in before.iter().zip(&actual_values) {
-                let expected = exact(before) / total;
+            let powers = powers(&before, 0.5);
+            let total: f64 = powers.iter().sum();
+            for (power, actual) in powers.iter().zip(&actual_values) {
+                let expected = power / total;
                 let error = (f64::from(actual * factor[0]) - expected).abs();
                 assert!(
                     error < 1e-6,
@@ -204,16 +210,15 @@ fn a_softmax_in_bf16_is_rounded_and_followed_by_zeros() {
             let mut factor = [0.0];
             let to = (&mut factor[..], &mut weights[..]);
             kernels.softmax_bf16(&mut scores, row(length), 0.5, to);
-            let largest = before.iter().copied().fold(f32::MIN, f32::max);
-            let exact = |value: &f32| (f64::from(value - largest) * 0.5).exp();
-            let total: f64 = before.iter().map(exact).sum();
+            let powers = powers(&before, 0.5);
+            let total: f64 = powers.iter().sum();
             assert!(
                 (f64::from(factor[0]) * total - 1.0).abs() < 5e-6,
                 "{length}"
             );
             let (weights, rest) = weights.split_at(length);
-            for (before, actual) in before.iter().zip(weights) {
-                let (expected, actual) = (exact(before), f64::from(bf16::to_f32(*actual)));
+            for (expected, actual) in powers.iter().zip(weights) {
+                let actual = f64::from(bf16::to_f32(*actual));
                 // Half a unit in the last place, and the error of the exponential.
                 let error_max = expected / 256.0 * 1.01 + 1e-37;
                 assert!(

@@ -1,8 +1,8 @@
 //! Tiles of bf16 with AVX-512 BF16: `vdpbf16ps` multiplies pairs for sixteen columns at once.
 
 use std::arch::x86_64::{
-    __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_set1_epi32, _mm512_storeu_ps, _mm512_storeu_si512,
+    __m512, __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_dpbf16_ps, _mm512_loadu_ps,
+    _mm512_loadu_si512, _mm512_set1_epi32, _mm512_storeu_ps, _mm512_storeu_si512,
 };
 
 use super::prefetch;
@@ -106,14 +106,18 @@ pub(crate) unsafe fn round(values: &[f32], layout: RowLayout, rounded: &mut [u16
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn round_two(from: &[f32; 2 * REGISTER], to: &mut [u16; 2 * REGISTER]) {
-    let (low, high) = from.split_at(REGISTER);
-    // SAFETY: `from` has two registers of values and `to` has space for one register of bf16; both registers have 512
-    // bits.
+    let start = from.as_ptr();
+    // SAFETY: `from` has two registers of values.
+    let (low, high) = unsafe { (_mm512_loadu_ps(start), _mm512_loadu_ps(start.add(REGISTER))) };
+    store_rounded(low, high, to);
+}
+
+/// Rounds the values of two registers, and stores them one after the other.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+pub(super) fn store_rounded(low: __m512, high: __m512, to: &mut [u16; 2 * REGISTER]) {
+    // SAFETY: both types have 512 bits, and `to` has space for them.
     unsafe {
-        let (low, high) = (
-            _mm512_loadu_ps(low.as_ptr()),
-            _mm512_loadu_ps(high.as_ptr()),
-        );
         let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
         _mm512_storeu_si512(to.as_mut_ptr().cast(), both);
     }

@@ -4,11 +4,12 @@
 //! each of 32 intervals. The coefficients of an interval are looked up in registers.
 
 use std::arch::x86_64::{
-    __m512, __m512i, _mm512_abs_ps, _mm512_castps_si512, _mm512_cvtne2ps_pbh, _mm512_fmadd_ps,
-    _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_permutex2var_ps,
-    _mm512_set1_ps, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_ps,
+    __m512, _mm512_abs_ps, _mm512_castps_si512, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_permutex2var_ps, _mm512_set1_ps, _mm512_storeu_ps,
+    _mm512_sub_ps,
 };
 
+use super::avx512_bf16::store_rounded;
 use crate::elementwise::{ROUNDING_BIAS, gelu_of};
 use crate::row_layout::RowLayout;
 use crate::tile::PANEL;
@@ -216,14 +217,15 @@ pub(crate) unsafe fn gelu_bf16(
         let to = &mut rounded[row * stride..][..PANEL];
         let chunks = from.as_chunks::<CHUNK>().0;
         for (from, to) in chunks.iter().zip(to.as_chunks_mut::<CHUNK>().0) {
-            // SAFETY: `from` has two registers of values and `to` has space for one register of bf16; both registers have 512
-            // bits.
-            unsafe {
-                let low = table.gelu(_mm512_loadu_ps(from.as_ptr()));
-                let high = table.gelu(_mm512_loadu_ps(from.as_ptr().add(REGISTER)));
-                let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
-                _mm512_storeu_si512(to.as_mut_ptr().cast(), both);
-            }
+            let (low, high) = from.split_at(REGISTER);
+            // SAFETY: both halves are as long as a register.
+            let (low, high) = unsafe {
+                (
+                    _mm512_loadu_ps(low.as_ptr()),
+                    _mm512_loadu_ps(high.as_ptr()),
+                )
+            };
+            store_rounded(table.gelu(low), table.gelu(high), to);
         }
     }
 }

@@ -4,11 +4,12 @@
 //! in the same pass.
 
 use std::arch::x86_64::{
-    __m512, __m512i, _mm512_add_ps, _mm512_cvtne2ps_pbh, _mm512_fmadd_ps, _mm512_fmsub_ps,
-    _mm512_loadu_ps, _mm512_mask_loadu_ps, _mm512_max_ps, _mm512_reduce_add_ps,
-    _mm512_reduce_max_ps, _mm512_reduce_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_si512,
+    __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_mask_loadu_ps,
+    _mm512_max_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_reduce_ps, _mm512_scalef_ps,
+    _mm512_set1_ps,
 };
 
+use super::avx512_bf16::store_rounded;
 use crate::row_layout::RowLayout;
 
 /// Values of a register.
@@ -73,11 +74,11 @@ fn powers_of(scores: &[f32], count: usize, exponent: Exponent, weights: &mut [u1
         return 0.0;
     };
     let mut sums = exponent.powers(load_some(last, count - whole.len() * CHUNK));
-    round(sums, to_last);
+    store_rounded(sums[0], sums[1], to_last);
     for (chunk, to) in whole.iter().zip(to_whole) {
         let powers = exponent.powers(load(chunk));
         sums = add(sums, powers);
-        round(powers, to);
+        store_rounded(powers[0], powers[1], to);
     }
     _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]))
 }
@@ -158,15 +159,4 @@ fn max(a: Two, b: Two) -> Two {
 #[target_feature(enable = "avx512f")]
 fn add(a: Two, b: Two) -> Two {
     [_mm512_add_ps(a[0], b[0]), _mm512_add_ps(a[1], b[1])]
-}
-
-/// Rounds to bf16.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bf16")]
-fn round(values: Two, to: &mut [u16; CHUNK]) {
-    // SAFETY: both types have 512 bits, and `to` has space for them.
-    unsafe {
-        let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(values[1], values[0]));
-        _mm512_storeu_si512(to.as_mut_ptr().cast(), both);
-    }
 }

@@ -120,7 +120,7 @@ fn a_vector_has_the_same_bits_alone_and_in_any_batch() {
 }
 
 #[test]
-fn all_instruction_sets_have_the_same_integers() {
+fn instruction_sets_with_the_same_gelu_have_the_same_integers() {
     let texts = [
         "hello world",
         "a somewhat longer text, with (punctuation) and 42 numbers",
