@@ -52,7 +52,7 @@ const PLOTS: &[Plot] = &[
 ];
 
 /// The run of `cargo xtask soak` that the book shows.
-const SOAK: &str = "2026-11-23-amd-epyc-2-cores-soak";
+const SOAK: &str = "2026-11-28-amd-epyc-2-cores-soak";
 
 fn soak_path() -> PathBuf {
     root().join(FOLDER).join("soak.svg")
