@@ -14,6 +14,7 @@ pub mod discovery;
 mod document;
 mod embedding_type;
 mod failure;
+pub mod json;
 mod line_budget;
 mod model;
 mod name;

@@ -17,10 +17,14 @@ use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 
 use crate::node::GatewayNode;
+use crate::shortened::displayed;
 use crate::snapshot::Snapshot;
 
 /// Time-out of a question that the gateway asks on its own account.
 const QUESTION_MAX: Duration = Duration::from_secs(2);
+
+/// Longest error in the log, in bytes. It quotes what the executor sent, which may be long.
+const ERROR_LEN_MAX: usize = 500;
 
 /// The endpoints of all executors together: one replica of each node is asked.
 pub(crate) async fn endpoints(
@@ -168,7 +172,13 @@ pub(crate) async fn node_endpoints(
     let offered = offered.map_err(|failure| failure.at(name))?;
     for (endpoint, error) in discovery::unreadable_models(&offered) {
         let node = name;
-        tracing::warn!(node, endpoint, %error, "an executor reports a model that cannot be read; routes for models ignore it");
+        let error = displayed(&error, ERROR_LEN_MAX);
+        tracing::warn!(
+            node,
+            endpoint,
+            error,
+            "an executor reports a model that cannot be read; routes for models ignore it"
+        );
     }
     Ok(offered)
 }

@@ -16,7 +16,6 @@ pub(crate) mod embeddings;
 mod grpc_web;
 mod jina;
 mod json_request;
-mod json_value;
 pub(crate) mod model_call;
 pub(crate) mod models;
 pub(crate) mod open_inference;
@@ -44,7 +43,7 @@ use tower_http::decompression::RequestDecompressionLayer;
 use self::grpc_web::GrpcWebLayer;
 use self::status::detail;
 
-pub(crate) use state::{HttpState, PortProtocols};
+pub(crate) use state::{HttpParts, HttpState, PortProtocols};
 
 /// All HTTP routes of a gateway; `None` if the port has none. `grpc` answers the gRPC calls of browsers.
 pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
@@ -69,16 +68,18 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
     let grpc_web = state.serves.grpc.then_some(grpc);
     let (options, spawner) = (state.options.clone(), state.spawner.clone());
     let is_traced = state.service.snapshot().shared.tracer.is_some();
-    let router = router
-        .with_state(state)
-        .layer(GrpcWebLayer(grpc_web))
-        .layer(RequestDecompressionLayer::new())
-        .layer(from_fn(body::mark_compressed))
-        .layer(from_fn(compressed_reply::mark_large))
-        .layer(compressed_reply::layer())
-        .layer(from_fn_with_state(spawner, compressed_reply::elsewhere))
-        .layer(cors::layer(&options.cors))
-        .layer(from_fn(request_id::identify));
+    // The first is the outermost. They are added together, because the router calls what is added by itself through a box.
+    let layers = (
+        from_fn(request_id::identify),
+        cors::layer(&options.cors),
+        from_fn_with_state(spawner, compressed_reply::elsewhere),
+        compressed_reply::layer(),
+        from_fn(compressed_reply::mark_large),
+        from_fn(body::mark_compressed),
+        RequestDecompressionLayer::new(),
+        GrpcWebLayer(grpc_web),
+    );
+    let router = router.with_state(state).layer(layers);
     let router = match is_traced {
         true => router.layer(from_fn(response_status::record)),
         false => router,

@@ -16,7 +16,7 @@ use crate::auth::KeysFor;
 use crate::console::Operations;
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::{InferenceService, JinaService, RequestKind, routes};
-use crate::http::{self, HttpState, PortProtocols};
+use crate::http::{self, HttpParts, HttpState, PortProtocols};
 use crate::protection::Protection;
 use crate::service::GatewayService;
 
@@ -105,16 +105,16 @@ impl PortServices {
         };
         let http = &self.gateway.http;
         let may_have_console = http.console_port.is_none_or(|it| it == place);
-        HttpState {
+        HttpState::new(HttpParts {
             service: self.service.clone(),
             limits: self.limits,
-            options: Arc::new(http.clone()),
+            options: http.clone(),
             serves,
             has_console: serves.http && http.console != Console::Off && may_have_console,
             keys,
             operations: shares.operations.clone(),
             spawner: shares.spawner.clone(),
-        }
+        })
     }
 
     /// The service of a port.

@@ -2,19 +2,25 @@
 //!
 //! Only fields that a document has are written. This file has what both versions share.
 
+mod arrays;
+mod builder;
 pub(super) mod nodes;
+mod read;
 mod v1;
 mod v2;
 pub(super) mod values;
 
 use bytes::{Bytes, BytesMut};
+use serde::de::Deserialize;
 use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use self::read::not_json;
 use self::values::{bad, kind_of};
 use super::Document;
 use super::format::{BadDocument, DocArrayVersion};
 use super::wire::Fields;
+use crate::json::Json;
 
 impl Document {
     /// The document as JSON, with DocArray's field names; arrays as (nested) lists, bytes as base64.
@@ -61,15 +67,34 @@ impl Document {
     ///
     /// If a field has the wrong type, or is not a field of documents.
     pub fn from_json(version: DocArrayVersion, value: &Value) -> Result<Self, BadDocument> {
-        let Value::Object(fields) = value else {
-            let message = format!("a document is a JSON object, not {}", kind_of(value));
-            return Err(bad(message));
-        };
-        match version {
-            DocArrayVersion::V1 => v1::to_document(fields),
-            DocArrayVersion::V2 => v2::to_document(fields),
+        match value.is_object() {
+            true => read::read(version, value),
+            false => Err(not_an_object(value)),
         }
     }
+
+    /// The same from a text, without the values in between.
+    ///
+    /// # Errors
+    ///
+    /// As for [`from_json`](Self::from_json), and if the text is not JSON.
+    pub fn from_json_text(version: DocArrayVersion, text: &str) -> Result<Self, BadDocument> {
+        let mut json = serde_json::Deserializer::from_str(text);
+        if !text.trim_start().starts_with('{') {
+            let Json(value) = Json::deserialize(&mut json).map_err(|error| not_json(&error))?;
+            return Err(not_an_object(&value));
+        }
+        let document = read::read(version, &mut json)?;
+        json.end().map_err(|error| not_json(&error))?;
+        Ok(document)
+    }
+}
+
+fn not_an_object(value: &Value) -> BadDocument {
+    bad(format!(
+        "a document is a JSON object, not {}",
+        kind_of(value)
+    ))
 }
 
 /// Writes the document in the form of [`to_json`](Document::to_json), without the values in between.

@@ -98,6 +98,11 @@ proptest! {
             .map(|it| Document::from_json(version, it).unwrap())
             .collect();
         prop_assert_eq!(json_of(&again), json_of(&array));
+        let of_text: DocumentArray = json_of(&array)
+            .iter()
+            .map(|it| Document::from_json_text(version, &it.to_string()).unwrap())
+            .collect();
+        prop_assert_eq!(of_text.encode(), again.encode());
     }
 
     #[test]

@@ -294,6 +294,102 @@ fn invalid_json_is_an_error_with_its_reason() {
 }
 
 #[test]
+fn a_text_that_is_no_document_is_an_error_with_its_reason() {
+    let check = |text: &str, expected: &str| {
+        let error = Document::from_json_text(DocArrayVersion::V1, text).unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}");
+    };
+    check("[]", "a document is a JSON object, not a list");
+    check(" 5", "a document is a JSON object, not a number");
+    check("{", "not valid JSON: EOF");
+    check("{} {}", "not valid JSON: trailing characters");
+    check(
+        r#"{"weight": 1e999}"#,
+        "not valid JSON: number out of range",
+    );
+    check(r#"{"text": 5}"#, "`text` must be a text, not a number");
+    let expected = "invalid type: integer `5`, expected a list of documents";
+    check(r#"{"chunks": 5}"#, expected);
+    let expected = "invalid type: null, expected a document, which is a JSON object";
+    check(r#"{"chunks": [null]}"#, expected);
+    let nested = r#"{"chunks": [{"matches": [{"txt": 1}]}]}"#;
+    check(nested, "a document has no field `txt`");
+    let deep = r#"{"chunks":["#.repeat(100_000);
+    check(&deep, "not valid JSON: recursion limit exceeded");
+}
+
+#[test]
+fn lists_of_numbers_are_arrays_of_their_shape() {
+    let check = |json: &str, expected: Option<(&[u32], &[f32])>| {
+        for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+            let text = format!(r#"{{"embedding": {json}}}"#);
+            let read = Document::from_json_text(version, &text);
+            let found = read.ok().and_then(|it| it.embedding());
+            let found = found.map(|it| (it.shape().to_vec(), it.to_f32().unwrap()));
+            let expected = expected.map(|(shape, values)| (shape.to_vec(), values.to_vec()));
+            assert_eq!(found, expected, "{json}");
+        }
+    };
+    check("[1, -2, 0.5]", Some((&[3], &[1.0, -2.0, 0.5])));
+    check(
+        "[[1, 2], [3, 4], [5, 6]]",
+        Some((&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])),
+    );
+    check("[[[1]], [[2]]]", Some((&[2, 1, 1], &[1.0, 2.0])));
+    check("7", Some((&[], &[7.0])));
+    check("[]", Some((&[0], &[])));
+    check("[[], []]", Some((&[2, 0], &[])));
+    check("null", None);
+    for uneven in [
+        "[1, [2]]",
+        "[[1], 2]",
+        "[[1], [2, 3]]",
+        "[[1, 2], [3]]",
+        "[[], [1]]",
+        "[[1], []]",
+        "[[[1]], [2]]",
+        "[[], [[]]]",
+        "[null]",
+        "[1, null]",
+        "[\"1\"]",
+        "[true]",
+        "[{}]",
+        "\"1\"",
+        "{}",
+        "false",
+    ] {
+        check(uneven, None);
+    }
+}
+
+#[test]
+fn an_id_that_looks_like_a_field_of_the_second_version_leaves_the_version_recognisable() {
+    let text = r#"{"id": "\n\u0001a", "text": "b"}"#;
+    let document = Document::from_json_text(DocArrayVersion::V1, text).unwrap();
+    let array = DocumentArray::from_iter([document]);
+    let decoded = DocumentArray::decode(&array.encode()).unwrap();
+    assert_eq!(
+        decoded[0].to_json().unwrap(),
+        json!({"id": "\n\u{1}a", "text": "b"})
+    );
+}
+
+#[test]
+fn of_fields_with_the_same_name_the_last_one_counts() {
+    let text = r#"{"id": "a", "id": "b", "text": "c", "text": "d", "embedding": [1], "embedding": [2, 3],
+        "chunks": [{}, {}], "chunks": [{"id": "e"}], "tags": {"f": 1}, "tags": {"g": 2}, "weight": null}"#;
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let document = Document::from_json_text(version, text).unwrap();
+        let array = DocumentArray::from_iter([document]);
+        let decoded = DocumentArray::decode(&array.encode()).unwrap();
+        let mut json = decoded[0].to_json().unwrap();
+        json.as_object_mut().unwrap().remove("weight");
+        let expected = json!({"id": "b", "text": "d", "embedding": [2.0, 3.0], "chunks": [{"id": "e"}], "tags": {"g": 2}});
+        assert_eq!(json, expected, "{version:?}");
+    }
+}
+
+#[test]
 fn a_number_that_is_no_32_bit_float_is_an_error() {
     for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
         let error = Document::from_json(version, &json!({"embedding": [1, 1e39]})).unwrap_err();

@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
+use flow_core::json::Json;
 use flow_core::{CallOptions, Code, Failure};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -14,7 +15,6 @@ use serde_json::{Map, Value};
 
 use super::api_error::{ApiError, ErrorKind};
 use super::body::WholeBody;
-use super::json_value::Json;
 use super::state::{HttpState, options};
 use crate::shortened::{displayed, shortened};
 

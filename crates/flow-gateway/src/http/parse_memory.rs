@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use flow_core::{Code, Failure};
 use flow_net::{ByteBudget, HeldBytes, Limits};
+use memchr::memchr2;
 
 /// Bytes of a body's limit for each value that it may have. A number of a vector has about nine.
 const BYTES_EACH: usize = 10;
@@ -135,24 +136,15 @@ struct Counted {
 
 impl Counted {
     fn of(json: &[u8]) -> Self {
-        let (mut counted, mut is_in_string, mut is_escaped) = (Self::default(), false, false);
-        for byte in json {
-            if is_in_string {
-                counted.strings += match byte {
-                    0x7f => ESCAPED_BYTE,
-                    0x80.. => UNICODE_BYTE,
-                    _ => STRING_BYTE,
-                };
-                match byte {
-                    _ if is_escaped => is_escaped = false,
-                    b'\\' => is_escaped = true,
-                    b'"' => is_in_string = false,
-                    _ => {}
-                }
-                continue;
-            }
+        let (mut counted, mut rest) = (Self::default(), json);
+        while let Some((byte, after)) = rest.split_first() {
+            rest = after;
             match byte {
-                b'"' => is_in_string = true,
+                b'"' => {
+                    let (string, after) = rest.split_at(string_len(rest));
+                    counted.strings += string_memory(string);
+                    rest = after;
+                }
                 b',' => counted.commas += 1,
                 b'[' => counted.lists += 1,
                 b'{' => counted.objects += 1,
@@ -173,6 +165,28 @@ impl Counted {
         let structure = self.values() * ELEMENT + self.lists * LIST + self.objects * OBJECT;
         structure + self.fields * FIELD + self.strings
     }
+}
+
+/// The length of a string that begins here, with the quotation mark at its end.
+fn string_len(json: &[u8]) -> usize {
+    let mut len = 0;
+    while let Some(place) = memchr2(b'"', b'\\', &json[len..]) {
+        len += place + 1;
+        if json[len - 1] == b'"' {
+            return len;
+        }
+        // What follows a backslash does not end the string.
+        len = (len + 1).min(json.len());
+    }
+    json.len()
+}
+
+/// The memory that a string takes.
+fn string_memory(string: &[u8]) -> usize {
+    let count = |matches: fn(&u8) -> bool| string.iter().filter(|it| matches(it)).count();
+    let escaped = count(|&it| it == 0x7f) * (ESCAPED_BYTE - STRING_BYTE);
+    let unicode = count(|&it| it >= 0x80) * (UNICODE_BYTE - STRING_BYTE);
+    string.len() * STRING_BYTE + escaped + unicode
 }
 
 #[cfg(test)]

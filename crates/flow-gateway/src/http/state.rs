@@ -1,5 +1,6 @@
 //! The state that all routes share, and the options that every request may set by headers.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request};
@@ -16,13 +17,17 @@ use crate::gateway_limits::GatewayLimits;
 use crate::origin::origin;
 use crate::service::GatewayService;
 
-/// What every route has.
+/// What every route has. Each request gets a clone.
 #[derive(Debug, Clone)]
-pub(crate) struct HttpState {
+pub(crate) struct HttpState(Arc<HttpParts>);
+
+/// The parts of the state.
+#[derive(Debug)]
+pub(crate) struct HttpParts {
     pub(crate) service: GatewayService,
     pub(crate) limits: GatewayLimits,
     /// The options of the flow file.
-    pub(crate) options: Arc<HttpOptions>,
+    pub(crate) options: HttpOptions,
     pub(crate) serves: PortProtocols,
     /// Whether browsers get the console on this port.
     pub(crate) has_console: bool,
@@ -32,6 +37,20 @@ pub(crate) struct HttpState {
     pub(crate) operations: Arc<Operations>,
     /// Compresses large replies.
     pub(crate) spawner: RequestSpawner,
+}
+
+impl HttpState {
+    pub(crate) fn new(parts: HttpParts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for HttpState {
+    type Target = HttpParts;
+
+    fn deref(&self) -> &HttpParts {
+        &self.0
+    }
 }
 
 /// The protocols that a port serves besides gRPC.

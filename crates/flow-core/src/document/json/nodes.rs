@@ -26,7 +26,7 @@ pub(crate) fn dict(content: &Bytes) -> Map<String, Value> {
 
 /// A field that holds a dictionary, encoded.
 pub(crate) fn set_dict(name: &str, map: &Map<String, Value>) -> Bytes {
-    let content = Some(Content::Dict(to_dict(map)));
+    let content = Some(Content::Dict(to_dict(map.clone())));
     let node = NodeProto {
         content,
         docarray_type: None,
@@ -78,14 +78,14 @@ impl Serialize for WrittenNode<'_> {
     }
 }
 
-pub(super) fn to_node(value: &Value) -> NodeProto {
+pub(super) fn to_node(value: Value) -> NodeProto {
     match value {
         Value::Null => NodeProto::default(),
-        Value::Bool(flag) => plain(Content::Boolean(*flag)),
-        Value::Number(number) => plain(to_number(number)),
-        Value::String(text) => plain(Content::Text(text.clone())),
+        Value::Bool(flag) => plain(Content::Boolean(flag)),
+        Value::Number(number) => plain(to_number(&number)),
+        Value::String(text) => plain(Content::Text(text)),
         Value::Array(items) => plain(Content::List(ListOfAnyProto {
-            data: items.iter().map(to_node).collect(),
+            data: items.into_iter().map(to_node).collect(),
         })),
         Value::Object(map) => plain(Content::Dict(to_dict(map))),
     }
@@ -102,12 +102,10 @@ fn to_number(number: &Number) -> Content {
     }
 }
 
-pub(super) fn to_dict(map: &Map<String, Value>) -> DictOfAnyProto {
+fn to_dict(map: Map<String, Value>) -> DictOfAnyProto {
+    let data = map.into_iter().map(|(key, value)| (key, to_node(value)));
     DictOfAnyProto {
-        data: map
-            .iter()
-            .map(|(key, value)| (key.clone(), to_node(value)))
-            .collect(),
+        data: data.collect(),
     }
 }
 
@@ -118,7 +116,7 @@ pub(super) fn id(id: &str) -> NodeProto {
     }
 }
 
-pub(super) fn plain(content: Content) -> NodeProto {
+fn plain(content: Content) -> NodeProto {
     NodeProto {
         content: Some(content),
         docarray_type: None,

@@ -8,15 +8,16 @@ use bytes::Bytes;
 use flow_proto::docarray::{DocumentProto, NamedScoreProto, NdArrayProto, document_proto::Content};
 use prost::Message;
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::format::{BadDocument, DocArrayVersion, undecodable};
 use super::super::{Document, v1};
+use super::builder::DocumentBuilder;
 use super::values::{
     WrittenStruct, WrittenTensor, bad, blob, kind_of, object, shortest, text, to_f32, to_struct,
-    to_tensor, value_of,
+    value_of,
 };
-use crate::Chain;
+use crate::{Chain, Tensor};
 
 pub(super) fn to_value(document: &Document) -> Result<Value, BadDocument> {
     Ok(value_of(&Written(&decode(document)?)))
@@ -42,7 +43,7 @@ pub(super) fn from_field(name: &str, fields: Bytes) -> Option<Value> {
 
 pub(super) fn to_field(name: &str, value: &Value) -> Result<Bytes, BadDocument> {
     let mut proto = DocumentProto::default();
-    if !set_plain(&mut proto, name, value)? {
+    if !set_plain(&mut proto, name, value.clone())? {
         return Err(bad(format!(
             "`{name}` is not a field that can be set alone"
         )));
@@ -165,56 +166,84 @@ fn array(array: &NdArrayProto) -> Option<WrittenTensor> {
     v1::dense(array.content.clone()?).map(WrittenTensor)
 }
 
-pub(super) fn to_document(fields: &Map<String, Value>) -> Result<Document, BadDocument> {
-    let mut proto = DocumentProto::default();
-    let mut later = Vec::new();
-    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-        if !set_plain(&mut proto, name, value)? {
-            later.push((name, value));
+/// The fields of a document that is read.
+#[derive(Default)]
+pub(super) struct V1Builder {
+    proto: DocumentProto,
+    embedding: Option<Tensor>,
+    tensor: Option<Tensor>,
+    chunks: Option<Vec<Document>>,
+    matches: Option<Vec<Document>>,
+}
+
+impl DocumentBuilder for V1Builder {
+    fn set_array(&mut self, name: &'static str, array: Option<Tensor>) {
+        match name {
+            "tensor" => self.tensor = array,
+            _ => self.embedding = array,
         }
     }
-    if proto.id.is_empty() {
-        proto.id = crate::RequestId::random().into();
+
+    fn set_documents(&mut self, name: &'static str, documents: Option<Vec<Document>>) {
+        match name {
+            "matches" => self.matches = documents,
+            _ => self.chunks = documents,
+        }
     }
-    let mut document = Document::decode(DocArrayVersion::V1, proto.encode_to_vec().into())?;
-    for (name, value) in later {
-        set_nested(&mut document, name, value)?;
+
+    fn set(&mut self, name: &str, value: Value) -> Result<(), BadDocument> {
+        match value.is_null() || set_plain(&mut self.proto, name, value)? {
+            true => Ok(()),
+            false => Err(bad(format!("a document has no field `{name}`"))),
+        }
     }
-    Ok(document)
+
+    fn into_document(mut self) -> Result<Document, BadDocument> {
+        if self.proto.id.is_empty() {
+            self.proto.id = crate::RequestId::random().into();
+        }
+        let mut raw: Bytes = self.proto.encode_to_vec().into();
+        if DocArrayVersion::of(&raw) == Some(DocArrayVersion::V2) {
+            raw = v1::with_id_last(&raw).freeze();
+        }
+        let mut document = Document::decode(DocArrayVersion::V1, raw)?;
+        if let Some(embedding) = &self.embedding {
+            document.set_embedding(embedding);
+        }
+        if let Some(tensor) = &self.tensor {
+            document.set_tensor(tensor);
+        }
+        if let Some(chunks) = self.chunks {
+            document.set_chunks(chunks);
+        }
+        if let Some(matches) = self.matches {
+            document.set_matches(matches);
+        }
+        Ok(document)
+    }
 }
 
 /// Sets a field that contains neither documents nor arrays; false if `name` is not such a field.
-fn set_plain(proto: &mut DocumentProto, name: &str, value: &Value) -> Result<bool, BadDocument> {
+fn set_plain(proto: &mut DocumentProto, name: &str, value: Value) -> Result<bool, BadDocument> {
     match name {
-        "id" => text(name, value)?.clone_into(&mut proto.id),
-        "parent_id" => text(name, value)?.clone_into(&mut proto.parent_id),
-        "uri" => text(name, value)?.clone_into(&mut proto.uri),
-        "modality" => text(name, value)?.clone_into(&mut proto.modality),
-        "mime_type" => text(name, value)?.clone_into(&mut proto.mime_type),
-        "text" => proto.content = Some(Content::Text(text(name, value)?.to_owned())),
+        "id" => proto.id = text(name, value)?,
+        "parent_id" => proto.parent_id = text(name, value)?,
+        "uri" => proto.uri = text(name, value)?,
+        "modality" => proto.modality = text(name, value)?,
+        "mime_type" => proto.mime_type = text(name, value)?,
+        "text" => proto.content = Some(Content::Text(text(name, value)?)),
         "blob" => proto.content = Some(Content::Blob(blob(name, value)?.into())),
-        "granularity" => proto.granularity = count(name, value)?,
-        "adjacency" => proto.adjacency = count(name, value)?,
-        "weight" => proto.weight = number(name, value)?,
-        "offset" => proto.offset = number(name, value)?,
-        "location" => proto.location = numbers(name, value)?,
-        "tags" => proto.tags = Some(to_struct(object(name, value)?)),
-        "scores" => proto.scores = scores(name, value)?,
-        "evaluations" => proto.evaluations = scores(name, value)?,
+        "granularity" => proto.granularity = count(name, &value)?,
+        "adjacency" => proto.adjacency = count(name, &value)?,
+        "weight" => proto.weight = number(name, &value)?,
+        "offset" => proto.offset = number(name, &value)?,
+        "location" => proto.location = numbers(name, &value)?,
+        "tags" => proto.tags = Some(to_struct(object(name, &value)?)),
+        "scores" => proto.scores = scores(name, &value)?,
+        "evaluations" => proto.evaluations = scores(name, &value)?,
         _ => return Ok(false),
     }
     Ok(true)
-}
-
-fn set_nested(document: &mut Document, name: &str, value: &Value) -> Result<(), BadDocument> {
-    match name {
-        "embedding" => document.set_embedding(&to_tensor(name, value)?),
-        "tensor" => document.set_tensor(&to_tensor(name, value)?),
-        "chunks" => *document.chunks_mut()? = documents(name, value)?,
-        "matches" => *document.matches_mut()? = documents(name, value)?,
-        _ => return Err(bad(format!("a document has no field `{name}`"))),
-    }
-    Ok(())
 }
 
 fn scores(name: &str, value: &Value) -> Result<HashMap<String, NamedScoreProto>, BadDocument> {
@@ -234,9 +263,9 @@ fn to_score(name: &str, value: &Value) -> Result<NamedScoreProto, BadDocument> {
     for (key, value) in object(name, value)? {
         match key.as_str() {
             "value" => score.value = number(key, value)?,
-            "op_name" => text(key, value)?.clone_into(&mut score.op_name),
-            "description" => text(key, value)?.clone_into(&mut score.description),
-            "ref_id" => text(key, value)?.clone_into(&mut score.ref_id),
+            "op_name" => score.op_name = text(key, value.clone())?,
+            "description" => score.description = text(key, value.clone())?,
+            "ref_id" => score.ref_id = text(key, value.clone())?,
             _ => return Err(bad(format!("a score has no field `{key}`"))),
         }
     }
@@ -268,17 +297,4 @@ fn numbers(name: &str, value: &Value) -> Result<Vec<f32>, BadDocument> {
         )));
     };
     items.iter().map(|item| number(name, item)).collect()
-}
-
-fn documents(name: &str, value: &Value) -> Result<Vec<Document>, BadDocument> {
-    let Value::Array(items) = value else {
-        return Err(bad(format!(
-            "`{name}` must be a list of documents, not {}",
-            kind_of(value)
-        )));
-    };
-    let documents = items.iter();
-    documents
-        .map(|item| Document::from_json(DocArrayVersion::V1, item))
-        .collect()
 }

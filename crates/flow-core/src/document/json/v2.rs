@@ -1,16 +1,17 @@
 //! JSON of documents of the second version.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use flow_proto::docarray::v2::{DocListProto, DocProto, NodeProto, node_proto::Content};
+use flow_proto::docarray::v2::{DocProto, NodeProto};
 use prost::Message;
 use serde::ser::{Error, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::format::{BadDocument, DocArrayVersion, undecodable};
 use super::super::{Document, v2};
-use super::nodes::{WrittenNodes, id, plain, to_node};
-use super::values::{bad, kind_of, text, to_tensor, value_of};
-use crate::Chain;
+use super::builder::DocumentBuilder;
+use super::nodes::{WrittenNodes, id, to_node};
+use super::values::{text, value_of};
+use crate::{Chain, Tensor};
 
 const ID: &str = "id";
 
@@ -37,53 +38,57 @@ pub(super) fn from_field(name: &str, fields: Bytes) -> Option<Value> {
 }
 
 pub(super) fn to_field_alone(name: &str, value: &Value) -> Bytes {
-    v2::entry(name, &to_node(value))
+    v2::entry(name, &to_node(value.clone()))
 }
 
-pub(super) fn to_document(fields: &Map<String, Value>) -> Result<Document, BadDocument> {
-    let own = fields
-        .get(ID)
-        .map(|value| to_field(ID, value))
-        .transpose()?;
-    let own = own.unwrap_or_else(|| id(crate::RequestId::random().as_str()));
-    // The id comes first, as it shows the version; see `DocArrayVersion::of`.
-    let mut message = BytesMut::new();
-    message.put(v2::entry(ID, &own));
-    for (name, value) in fields.iter().filter(|(name, _)| *name != ID) {
-        message.put(v2::entry(name, &to_field(name, value)?));
+/// The fields of a document that is read.
+#[derive(Default)]
+pub(super) struct V2Builder {
+    id: Option<NodeProto>,
+    /// The others, encoded.
+    entries: BytesMut,
+}
+
+impl DocumentBuilder for V2Builder {
+    fn set_array(&mut self, name: &'static str, array: Option<Tensor>) {
+        let node = array.map_or_else(NodeProto::default, |it| v2::array(&it));
+        self.put(name, &node);
     }
-    Document::decode(DocArrayVersion::V2, message.freeze())
-}
 
-/// A field of a document. Some names have types that their JSON does not show.
-fn to_field(name: &str, value: &Value) -> Result<NodeProto, BadDocument> {
-    match (name, value) {
-        (_, Value::Null) => Ok(NodeProto::default()),
-        (ID, _) => Ok(id(text(name, value)?)),
-        ("embedding" | "tensor", _) => Ok(v2::array(&to_tensor(name, value)?)),
-        ("chunks" | "matches", _) => {
-            let docs = documents(name, value)?;
-            let docs = docs
-                .iter()
-                .map(|document| DocProto::decode(document.encode()));
-            let docs = docs
-                .collect::<Result<_, _>>()
-                .map_err(|error| undecodable(name, error))?;
-            Ok(plain(Content::DocArray(DocListProto { docs })))
+    fn set_documents(&mut self, name: &'static str, documents: Option<Vec<Document>>) {
+        match documents {
+            Some(documents) => {
+                let encoded = documents.iter().map(Document::encode);
+                v2::put_children(&mut self.entries, name, encoded);
+            }
+            None => self.put(name, &NodeProto::default()),
         }
-        _ => Ok(to_node(value)),
+    }
+
+    fn set(&mut self, name: &str, value: Value) -> Result<(), BadDocument> {
+        match name {
+            ID if value.is_null() => self.id = Some(NodeProto::default()),
+            ID => self.id = Some(id(&text(ID, value)?)),
+            _ => self.put(name, &to_node(value)),
+        }
+        Ok(())
+    }
+
+    fn into_document(self) -> Result<Document, BadDocument> {
+        let own = self
+            .id
+            .unwrap_or_else(|| id(crate::RequestId::random().as_str()));
+        // The id comes first, as it shows the version; see `DocArrayVersion::of`.
+        let id = v2::entry(ID, &own);
+        let mut message = BytesMut::with_capacity(id.len() + self.entries.len());
+        message.put(id);
+        message.put(self.entries);
+        Document::decode(DocArrayVersion::V2, message.freeze())
     }
 }
 
-fn documents(name: &str, value: &Value) -> Result<Vec<Document>, BadDocument> {
-    let Value::Array(items) = value else {
-        return Err(bad(format!(
-            "`{name}` must be a list of documents, not {}",
-            kind_of(value)
-        )));
-    };
-    let documents = items.iter();
-    documents
-        .map(|item| Document::from_json(DocArrayVersion::V2, item))
-        .collect()
+impl V2Builder {
+    fn put(&mut self, name: &str, node: &NodeProto) {
+        self.entries.put(v2::entry(name, node));
+    }
 }

@@ -189,23 +189,6 @@ fn with_digits(value: f32, digits: i32) -> f64 {
     }
 }
 
-/// An array of 32-bit floats from nested lists of numbers.
-pub(super) fn to_tensor(name: &str, value: &Value) -> Result<Tensor, BadDocument> {
-    let mut shape = Vec::new();
-    let mut inner = value;
-    while let Value::Array(items) = inner {
-        shape.push(u32::try_from(items.len()).map_err(|_| bad(format!("`{name}` is too long")))?);
-        inner = items.first().unwrap_or(&Value::Null);
-    }
-    let mut buffer = Vec::new();
-    collect(name, value, &shape, &mut buffer)?;
-    Ok(Tensor::from_parts(
-        shape,
-        DataType::F32.into(),
-        buffer.into(),
-    ))
-}
-
 /// A number as a 32-bit float, unless it would become infinite, which JSON cannot write.
 pub(super) fn to_f32(name: &str, number: f64) -> Result<f32, BadDocument> {
     #[allow(
@@ -221,29 +204,17 @@ pub(super) fn to_f32(name: &str, number: f64) -> Result<f32, BadDocument> {
     }
 }
 
-fn collect(name: &str, value: &Value, shape: &[u32], out: &mut Vec<u8>) -> Result<(), BadDocument> {
-    match (value, shape) {
-        (Value::Number(number), []) => {
-            let number = to_f32(name, number.as_f64().unwrap_or(f64::NAN))?;
-            out.extend_from_slice(&number.to_le_bytes());
-            Ok(())
-        }
-        (Value::Array(items), [length, inner @ ..]) if items.len() == *length as usize => items
-            .iter()
-            .try_for_each(|item| collect(name, item, inner, out)),
-        _ => Err(bad(format!(
-            "`{name}` must be a list of numbers, or of lists of equal length"
+pub(super) fn text(name: &str, value: Value) -> Result<String, BadDocument> {
+    match value {
+        Value::String(text) => Ok(text),
+        other => Err(bad(format!(
+            "`{name}` must be a text, not {}",
+            kind_of(&other)
         ))),
     }
 }
 
-pub(super) fn text<'a>(name: &str, value: &'a Value) -> Result<&'a str, BadDocument> {
-    value
-        .as_str()
-        .ok_or_else(|| bad(format!("`{name}` must be a text, not {}", kind_of(value))))
-}
-
-pub(super) fn blob(name: &str, value: &Value) -> Result<Vec<u8>, BadDocument> {
+pub(super) fn blob(name: &str, value: Value) -> Result<Vec<u8>, BadDocument> {
     BASE64
         .decode(text(name, value)?)
         .map_err(|error| bad(format!("`{name}` is not base64: {error}")))

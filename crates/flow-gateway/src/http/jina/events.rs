@@ -20,7 +20,6 @@ use tokio::time::timeout;
 
 use super::{call, reply, request};
 use crate::http::body::WholeBody;
-use crate::http::json_value;
 use crate::http::state::{HttpState, options};
 
 /// Silence after which a comment is sent, so that nothing between client and gateway takes the stream for dead.
@@ -105,14 +104,12 @@ async fn document(
     let len = body.bytes.len();
     if body.bytes.is_empty() {
         let fields = query.map_err(|error| bad(format!("the query is not valid: {error}")))?;
-        return request::single(version, &Value::Object(fields.0));
+        let document = Value::Object(fields.0).to_string();
+        return request::single(version, document.as_bytes());
     }
     let parse = move || {
         body.parse_memory.hold_for(&body.bytes)?;
-        let document = json_value::from_slice(&body.bytes);
-        let document =
-            document.map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
-        request::single(version, &document)
+        request::single(version, &body.bytes)
     };
     state.service.heavy().run(len, parse).await
 }

@@ -5,9 +5,10 @@
 //! version does not have is of the second. If that does not tell either, the route decides.
 
 mod body;
+mod version;
 
 use bytes::Bytes;
-use flow_core::{BadDocument, Code, DocArrayVersion, Document, DocumentArray, Failure};
+use flow_core::{BadDocument, DocArrayVersion, Document, DocumentArray, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 use serde_json::value::RawValue;
@@ -16,33 +17,6 @@ use serde_json::{Map, Value};
 use self::body::{Body, bad};
 use super::route::Call;
 use crate::http::parse_memory::ParseMemory;
-
-/// Fields of a document of the first version.
-const V1_FIELDS: [&str; 20] = [
-    "id",
-    "parent_id",
-    "granularity",
-    "adjacency",
-    "blob",
-    "tensor",
-    "mime_type",
-    "text",
-    "weight",
-    "uri",
-    "tags",
-    "offset",
-    "location",
-    "embedding",
-    "modality",
-    "evaluations",
-    "scores",
-    "chunks",
-    "matches",
-    "_metadata",
-];
-
-/// Fields that clients of the first version send with every document, and documents of the second do not have.
-const V1_MARKS: [&str; 2] = ["granularity", "adjacency"];
 
 /// The endpoint of a body that names none.
 const ROOT: &str = "/";
@@ -144,12 +118,11 @@ impl<'r> Documents<'r> {
             return Err(failure);
         }
         let held = self.memory.hold_for(json.get().as_bytes())?;
-        let value = body::value(json, &format!("data[{number}]"))?;
-        if number == 0 {
-            self.version = self.version.or_else(|| version_of(&value));
+        if number == 0 && self.version.is_none() {
+            self.version = version::of_json(json.get());
         }
-        let document = document(self.version(), &value)
-            .map_err(|error| bad(format!("`data[{number}]`: {error}")))?;
+        let document = Document::from_json_text(self.version(), json.get());
+        let document = document.map_err(|error| bad(format!("`data[{number}]`: {error}")))?;
         let encoded = document.encode();
         // Its list grows, and all are copied into one message.
         self.memory
@@ -192,16 +165,6 @@ fn text(of: &mut Map<String, Value>, camel: &str, snake: &str) -> Result<Option<
     }
 }
 
-/// The version of documents, as far as the first one shows it.
-fn version_of(first: &Value) -> Option<DocArrayVersion> {
-    let first = first.as_object()?;
-    if V1_MARKS.iter().any(|it| first.contains_key(*it)) {
-        return Some(DocArrayVersion::V1);
-    }
-    let is_of_v1 = |name: &String| V1_FIELDS.contains(&name.as_str());
-    (!first.keys().all(is_of_v1)).then_some(DocArrayVersion::V2)
-}
-
 fn parameters(value: Option<Value>) -> Result<Option<Bytes>, Failure> {
     match value {
         None | Some(Value::Null) => Ok(None),
@@ -211,15 +174,13 @@ fn parameters(value: Option<Value>) -> Result<Option<Bytes>, Failure> {
     }
 }
 
-fn document(version: DocArrayVersion, value: &Value) -> Result<Document, Failure> {
-    let document = Document::from_json(version, value);
-    document.map_err(|error| Failure::from_error(Code::BadRequest, &error))
-}
-
 /// A single document, encoded, for an endpoint that makes others of it.
-pub(super) fn single(version: Option<DocArrayVersion>, value: &Value) -> Result<Bytes, Failure> {
-    let version = version.or_else(|| version_of(value));
-    Ok(document(version.unwrap_or(DocArrayVersion::V2), value)?.encode())
+pub(super) fn single(version: Option<DocArrayVersion>, json: &[u8]) -> Result<Bytes, Failure> {
+    let json = body::utf8(json)?;
+    let version = version.or_else(|| version::of_json(json));
+    let document = Document::from_json_text(version.unwrap_or(DocArrayVersion::V2), json);
+    let document = document.map_err(|error| bad(error.to_string()))?;
+    Ok(document.encode())
 }
 
 #[cfg(test)]

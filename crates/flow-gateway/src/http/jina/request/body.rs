@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use flow_core::{Code, Failure};
+use flow_core::{Code, Failure, json};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::http::json_value;
 use crate::http::parse_memory::ParseMemory;
 use crate::shortened::shortened;
 
@@ -46,10 +45,7 @@ impl<'b> Body<'b> {
         if json.is_empty() {
             return Ok(Self::default());
         }
-        // Strings that are ignored are not checked later.
-        let json = std::str::from_utf8(json)
-            .map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
-        serde_json::from_str(json).map_err(|error| match error.is_data() {
+        serde_json::from_str(utf8(json)?).map_err(|error| match error.is_data() {
             true => bad("the body must be a JSON object"),
             false => bad(format!("the body is not valid JSON: {error}")),
         })
@@ -78,6 +74,12 @@ impl<'b> Body<'b> {
     }
 }
 
+/// A body as text. The parser does not check strings that it ignores.
+pub(super) fn utf8(json: &[u8]) -> Result<&str, Failure> {
+    let text = std::str::from_utf8(json);
+    text.map_err(|error| bad(format!("the body is not valid JSON: {error}")))
+}
+
 /// The failure of a body that is not a request. What it quotes may be as long as the body.
 pub(super) fn bad(message: impl AsRef<str>) -> Failure {
     let message = shortened(message.as_ref(), ERROR_LEN_MAX);
@@ -88,8 +90,8 @@ pub(super) fn bad(message: impl AsRef<str>) -> Failure {
 pub(super) type EachDocument<'e> = dyn FnMut(&RawValue) -> Result<(), Failure> + 'e;
 
 /// Parses a part of a body, which the error names.
-pub(super) fn value(json: &RawValue, name: &str) -> Result<Value, Failure> {
-    let value = json_value::from_slice(json.get().as_bytes());
+pub(super) fn value(part: &RawValue, name: &str) -> Result<Value, Failure> {
+    let value = json::from_slice(part.get().as_bytes());
     value.map_err(|error| bad(format!("`{name}` is not valid JSON: {error}")))
 }
 

@@ -1,3 +1,4 @@
+use flow_core::Code;
 use flow_net::{ByteBudget, Limits};
 use serde_json::json;
 
@@ -136,7 +137,7 @@ fn bodies_that_are_not_requests_are_reported_with_the_reason() {
         assert!(text.starts_with("the body is not valid JSON: "), "{text}");
     }
     let text = read_text(r#"{"data": [{"weight": 1e999}]}"#).unwrap_err();
-    assert!(text.starts_with("`data[0]` is not valid JSON: "), "{text}");
+    assert!(text.starts_with("`data[0]`: not valid JSON: "), "{text}");
 }
 
 #[test]

@@ -11,10 +11,14 @@ use serde_json::{Map, Number, Value};
 
 /// A value of JSON.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Json(pub(crate) Value);
+pub struct Json(pub Value);
 
 /// Reads a text as JSON.
-pub(crate) fn from_slice(text: &[u8]) -> serde_json::Result<Value> {
+///
+/// # Errors
+///
+/// If it is not JSON.
+pub fn from_slice(text: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(text).map(|Json(value)| value)
 }
 
