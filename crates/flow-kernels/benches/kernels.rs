@@ -61,9 +61,7 @@ enum Reader {
 impl Reader {
     fn storage(self, kernels: &Kernels) -> Storage {
         let is_bf16 = match self {
-            Self::Attention => {
-                kernels.precision() == CpuPrecision::Bf16 || kernels.attends_in_bf16()
-            }
+            Self::Attention => kernels.attends_in_bf16(),
             Self::Product => kernels.precision() == CpuPrecision::Bf16,
             Self::LayerNorm => false,
         };

@@ -96,6 +96,7 @@ pub(crate) static AVX_VNNI: DispatchTable = DispatchTable {
 pub(crate) static AVX512: DispatchTable = DispatchTable {
     f32: kernel(avx512::tile_f32, avx512::ROWS, PANEL),
     elementwise: Elementwise {
+        softmax: avx512_softmax::softmax,
         gelu: avx512_gelu::gelu,
         quantize: avx512_quantize::quantize,
         ..elementwise::avx512::TABLE
@@ -112,6 +113,7 @@ pub(crate) static AVX512_VNNI: DispatchTable = DispatchTable {
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
     bf16: kernel(avx512_bf16::tile_bf16, avx512_bf16::ROWS, PANEL),
+    transpose_keys: avx512_keys::transpose_keys,
     elementwise: Elementwise {
         round: avx512_bf16::round,
         gelu_bf16: Some(avx512_gelu::gelu_bf16),
@@ -125,8 +127,6 @@ pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
 pub(crate) static AMX: DispatchTable = DispatchTable {
     bf16: amx_kernel(amx::tile_bf16),
     int8: amx_kernel(amx::tile_int8),
-    // Whether gathers are faster was measured with AMX only.
-    transpose_keys: avx512_keys::transpose_keys,
     finish: amx::release,
     ..AVX512_BF16
 };

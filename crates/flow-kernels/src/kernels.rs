@@ -53,10 +53,10 @@ impl Kernels {
         self.precision
     }
 
-    /// Whether attention should read bf16, although linear layers read another format.
+    /// Whether attention should read bf16.
     #[must_use]
     pub fn attends_in_bf16(&self) -> bool {
-        self.precision == CpuPrecision::Int8 && self.instruction_set.has_bf16()
+        self.precision != CpuPrecision::F32 && self.instruction_set.has_bf16()
     }
 
     /// Packs the weights of a linear layer for these kernels.
@@ -115,9 +115,15 @@ impl Kernels {
             let state = &mut values.f32s[start..][..values.width];
             // SAFETY: the machine has the table's instructions.
             unsafe { (self.table.elementwise.add_layer_norm)(state, added.row(row), &weights) };
-        }
-        if !values.bf16s.is_empty() {
-            self.round_rows(values);
+            if !values.bf16s.is_empty() {
+                // The row is in the L1 cache.
+                let layout = RowLayout {
+                    rows: 1,
+                    width: values.width,
+                    stride: values.stride,
+                };
+                self.round(state, layout, &mut values.bf16s[start..], values.stride);
+            }
         }
     }
 

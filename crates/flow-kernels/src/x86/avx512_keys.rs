@@ -1,15 +1,16 @@
-//! Transposes keys of bf16 with AVX-512, which gathers the same pair of sixteen keys at once.
+//! Transposes keys of bf16 with AVX-512: sixteen pairs of sixteen keys at a time, within registers.
 
 use std::arch::x86_64::{
-    __m512i, _mm512_add_epi32, _mm512_mask_i32gather_epi32, _mm512_mullo_epi32, _mm512_set1_epi32,
-    _mm512_setr_epi32, _mm512_setzero_si512, _mm512_storeu_si512,
+    __m512i, _mm512_maskz_loadu_epi32, _mm512_setzero_si512, _mm512_shuffle_i32x4,
+    _mm512_storeu_si512, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
+    _mm512_unpacklo_epi64,
 };
 
 use crate::keys;
 use crate::row_layout::RowLayout;
 use crate::tile::PANEL;
 
-/// Pairs of a register.
+/// Pairs of a register, and keys of a block.
 const REGISTER: usize = 16;
 
 /// As `keys::transpose_keys`.
@@ -23,39 +24,82 @@ const REGISTER: usize = 16;
 /// The machine must have AVX-512 F.
 #[target_feature(enable = "avx512f")]
 pub(crate) unsafe fn transpose_keys(states: &[u16], layout: RowLayout, packed: &mut [u16]) {
-    let (pairs, odd) = (layout.width / 2, layout.width % 2);
-    if odd != 0 || layout.stride >= usize::from(u16::MAX) {
+    if !layout.width.is_multiple_of(2) {
         return keys::transpose_keys(states, layout, packed);
     }
-    assert!(layout.rows >= 1 && layout.rows <= PANEL, "keys of a panel");
-    assert!(
-        states.len() >= (layout.rows - 1) * layout.stride + layout.width,
-        "states"
-    );
-    let rows = packed.as_chunks_mut::<{ 2 * PANEL }>().0;
-    let (low, high) = (offsets(layout.stride, 0), offsets(layout.stride, REGISTER));
-    let mask = u32::MAX >> (PANEL - layout.rows);
-    for (pair, row) in rows[..pairs].iter_mut().enumerate() {
-        let base = states[2 * pair..].as_ptr().cast();
-        // SAFETY: the masks select the keys that `states` holds, as has been asserted; offsets of others are not read. A row
-        // is two registers long.
-        unsafe {
-            let (zero, to) = (_mm512_setzero_si512(), row.as_mut_ptr());
-            let first = _mm512_mask_i32gather_epi32::<2>(zero, mask as u16, low, base);
-            let second =
-                _mm512_mask_i32gather_epi32::<2>(zero, (mask >> REGISTER) as u16, high, base);
-            _mm512_storeu_si512(to.cast(), first);
-            _mm512_storeu_si512(to.add(2 * REGISTER).cast(), second);
+    let rows = &mut packed.as_chunks_mut::<{ 2 * PANEL }>().0[..layout.width / 2];
+    for first in (0..layout.rows).step_by(REGISTER) {
+        let keys = RowLayout {
+            rows: (layout.rows - first).min(REGISTER),
+            ..layout
+        };
+        for (block, rows) in rows.chunks_mut(REGISTER).enumerate() {
+            let start = first * layout.stride + 2 * REGISTER * block;
+            let columns = transposed(load(&states[start..], keys, rows.len()));
+            for (row, column) in rows.iter_mut().zip(columns) {
+                let to = &mut row[2 * first..][..2 * REGISTER];
+                // SAFETY: there is space for a register of pairs.
+                unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), column) };
+            }
         }
     }
 }
 
-/// Where sixteen rows begin, from row `first` on, in values.
+/// Loads `pairs` pairs of each key, and zeros for keys that are missing.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn offsets(stride: usize, first: usize) -> __m512i {
-    let rows = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    let rows = _mm512_add_epi32(rows, _mm512_set1_epi32(first as i32));
-    // The caller has checked that a stride fits.
-    _mm512_mullo_epi32(rows, _mm512_set1_epi32(stride as i32))
+fn load(states: &[u16], keys: RowLayout, pairs: usize) -> [__m512i; REGISTER] {
+    let mask = u16::MAX >> (REGISTER - pairs);
+    let mut registers = [_mm512_setzero_si512(); REGISTER];
+    for (key, register) in registers.iter_mut().take(keys.rows).enumerate() {
+        let pairs = &states[key * keys.stride..][..2 * pairs];
+        // SAFETY: the mask selects the pairs that there are.
+        *register = unsafe { _mm512_maskz_loadu_epi32(mask, pairs.as_ptr().cast()) };
+    }
+    registers
+}
+
+/// The columns of sixteen rows.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transposed(rows: [__m512i; REGISTER]) -> [__m512i; REGISTER] {
+    let mut columns = [_mm512_setzero_si512(); REGISTER];
+    // Groups of four rows. Each 128 bits of a register then have a column of the four, and columns of one register are four
+    // columns apart.
+    let groups: [[__m512i; 4]; 4] = std::array::from_fn(|group| {
+        let rows = &rows[4 * group..];
+        let low = [
+            _mm512_unpacklo_epi32(rows[0], rows[1]),
+            _mm512_unpacklo_epi32(rows[2], rows[3]),
+        ];
+        let high = [
+            _mm512_unpackhi_epi32(rows[0], rows[1]),
+            _mm512_unpackhi_epi32(rows[2], rows[3]),
+        ];
+        [
+            _mm512_unpacklo_epi64(low[0], low[1]),
+            _mm512_unpackhi_epi64(low[0], low[1]),
+            _mm512_unpacklo_epi64(high[0], high[1]),
+            _mm512_unpackhi_epi64(high[0], high[1]),
+        ]
+    });
+    /// The first and third, and the second and fourth 128 bits of both operands.
+    const EVEN: i32 = 0b10_00_10_00;
+    const ODD: i32 = 0b11_01_11_01;
+    for column in 0..4 {
+        let [a, b, c, d] = groups.map(|group| group[column]);
+        let (ab, cd) = (
+            _mm512_shuffle_i32x4::<EVEN>(a, b),
+            _mm512_shuffle_i32x4::<EVEN>(c, d),
+        );
+        columns[column] = _mm512_shuffle_i32x4::<EVEN>(ab, cd);
+        columns[column + 8] = _mm512_shuffle_i32x4::<ODD>(ab, cd);
+        let (ab, cd) = (
+            _mm512_shuffle_i32x4::<ODD>(a, b),
+            _mm512_shuffle_i32x4::<ODD>(c, d),
+        );
+        columns[column + 4] = _mm512_shuffle_i32x4::<EVEN>(ab, cd);
+        columns[column + 12] = _mm512_shuffle_i32x4::<ODD>(ab, cd);
+    }
+    columns
 }
