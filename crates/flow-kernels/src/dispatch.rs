@@ -96,7 +96,6 @@ pub(crate) static AVX_VNNI: DispatchTable = DispatchTable {
 pub(crate) static AVX512: DispatchTable = DispatchTable {
     f32: kernel(avx512::tile_f32, avx512::ROWS, PANEL),
     elementwise: Elementwise {
-        softmax: avx512_softmax::softmax,
         gelu: avx512_gelu::gelu,
         quantize: avx512_quantize::quantize,
         ..elementwise::avx512::TABLE

@@ -1,12 +1,12 @@
-//! The softmax of scores, with AVX-512.
+//! The softmax of scores whose weights become bf16, with AVX-512.
 //!
-//! A weight that becomes bf16 keeps 8 bits, so its exponential need not be more exact than a few millionths. It is rounded
+//! A weight keeps 8 bits when it is rounded, so its exponential need not be more exact than a few millionths. It is rounded
 //! in the same pass.
 
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_mask_loadu_ps,
     _mm512_max_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_reduce_ps, _mm512_scalef_ps,
-    _mm512_set1_ps, _mm512_storeu_ps,
+    _mm512_set1_ps,
 };
 
 use super::avx512_bf16::store_rounded;
@@ -24,26 +24,6 @@ const PADDING: f32 = -1e30;
 /// Two registers of scores or weights.
 type Two = [__m512; 2];
 
-/// As `elementwise::softmax`, for rows of whole chunks. What lies behind the weights of a row becomes zero.
-///
-/// # Safety
-///
-/// The machine must have AVX-512 F and DQ, and FMA.
-#[target_feature(enable = "avx512f,avx512dq,fma")]
-pub(crate) unsafe fn softmax(
-    scores: &mut [f32],
-    layout: RowLayout,
-    scale: f32,
-    factors: &mut [f32],
-) {
-    let factors = &mut factors[..layout.rows];
-    maxima_of(scores, layout, factors);
-    for (scores, factor) in scores.chunks_mut(layout.stride).zip(factors) {
-        let exponent = Exponent::new(scale, *factor);
-        *factor = 1.0 / to_powers(scores, layout.width, exponent);
-    }
-}
-
 /// As `elementwise::softmax_bf16`.
 ///
 /// # Safety
@@ -58,22 +38,15 @@ pub(crate) unsafe fn softmax_bf16(
     weights: &mut [u16],
 ) {
     let factors = &mut factors[..layout.rows];
-    maxima_of(scores, layout, factors);
+    // All maxima first: one row's exponentials would wait for its maximum, while another row's maximum can be computed.
+    for (scores, maximum) in scores.chunks(layout.stride).zip(&mut *factors) {
+        *maximum = max_of(scores, layout.width);
+    }
     let rows = scores.chunks(layout.stride);
     let rows = rows.zip(weights.chunks_mut(layout.stride));
     for ((scores, weights), factor) in rows.zip(factors) {
         let exponent = Exponent::new(scale, *factor);
         *factor = 1.0 / powers_of(scores, layout.width, exponent, weights);
-    }
-}
-
-/// Finds the largest score of each row. The exponentials of a row would wait for its maximum, while the maximum of another one
-/// can be computed.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn maxima_of(scores: &[f32], layout: RowLayout, maxima: &mut [f32]) {
-    for (scores, maximum) in scores.chunks(layout.stride).zip(maxima) {
-        *maximum = max_of(scores, layout.width);
     }
 }
 
@@ -110,23 +83,6 @@ fn powers_of(scores: &[f32], count: usize, exponent: Exponent, weights: &mut [u1
     _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]))
 }
 
-/// Replaces the first `count` scores of a row by their weights, and the rest by zeros. Returns the sum.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,fma")]
-fn to_powers(scores: &mut [f32], count: usize, exponent: Exponent) -> f32 {
-    let Some((last, whole)) = scores.as_chunks_mut::<CHUNK>().0.split_last_mut() else {
-        return 0.0;
-    };
-    let mut sums = exponent.exact_powers(load_some(last, count - whole.len() * CHUNK));
-    store(sums, last);
-    for chunk in whole {
-        let powers = exponent.exact_powers(load(chunk));
-        sums = add(sums, powers);
-        store(powers, chunk);
-    }
-    _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]))
-}
-
 /// What turns a score into the exponent of a power of two.
 #[derive(Clone, Copy)]
 struct Exponent {
@@ -150,50 +106,21 @@ impl Exponent {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,fma")]
     fn powers(self, scores: Two) -> Two {
-        const POLYNOMIAL: [f32; 5] = [
-            0.013_426_688_5,
-            0.052_242_465,
-            0.241_280_21,
-            0.693_044_84,
-            1.0,
-        ];
-        scores.map(|scores| power_of_two(self.of(scores), POLYNOMIAL))
-    }
-
-    /// The same, with the precision of 32-bit floats.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,fma")]
-    fn exact_powers(self, scores: Two) -> Two {
-        const POLYNOMIAL: [f32; 7] = [
-            2.161_291_5e-4,
-            1.246_784_7e-3,
-            9.675_452e-3,
-            5.548_528_2e-2,
-            0.240_229_31,
-            0.693_147_06,
-            1.0,
-        ];
-        scores.map(|scores| power_of_two(self.of(scores), POLYNOMIAL))
-    }
-
-    /// The exponents of scores.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn of(self, scores: __m512) -> __m512 {
-        _mm512_fmsub_ps(scores, self.factor, self.maximum)
+        scores.map(|scores| power_of_two(_mm512_fmsub_ps(scores, self.factor, self.maximum)))
     }
 }
 
-/// 2ˣ, with a polynomial for the fraction that was fitted for the smallest relative error; at zero it is one.
+/// 2ˣ. The polynomial for the fraction was fitted for the smallest relative error; at zero it is one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,fma")]
-fn power_of_two<const N: usize>(x: __m512, polynomial: [f32; N]) -> __m512 {
+fn power_of_two(x: __m512) -> __m512 {
+    const COEFFICIENTS: [f32; 4] = [0.052_242_465, 0.241_280_21, 0.693_044_84, 1.0];
     /// Subtracts the largest integer that is not above the value.
     const FRACTION: i32 = 0b0001;
     let fraction = _mm512_reduce_ps::<FRACTION>(x);
-    let mut sum = _mm512_set1_ps(polynomial[0]);
-    for coefficient in &polynomial[1..] {
-        sum = _mm512_fmadd_ps(sum, fraction, _mm512_set1_ps(*coefficient));
+    let mut sum = _mm512_set1_ps(0.013_426_688_5);
+    for coefficient in COEFFICIENTS {
+        sum = _mm512_fmadd_ps(sum, fraction, _mm512_set1_ps(coefficient));
     }
     // Rounds its second operand down, too.
     _mm512_scalef_ps(sum, x)
@@ -205,17 +132,6 @@ fn load(chunk: &[f32; CHUNK]) -> Two {
     let start = chunk.as_ptr();
     // SAFETY: the chunk has two registers of values.
     unsafe { [_mm512_loadu_ps(start), _mm512_loadu_ps(start.add(REGISTER))] }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store(values: Two, chunk: &mut [f32; CHUNK]) {
-    let start = chunk.as_mut_ptr();
-    // SAFETY: the chunk has space for two registers of values.
-    unsafe {
-        _mm512_storeu_ps(start, values[0]);
-        _mm512_storeu_ps(start.add(REGISTER), values[1]);
-    }
 }
 
 /// Loads the first `count` scores of a chunk.
