@@ -9,6 +9,7 @@ mod read;
 mod v1;
 mod v2;
 pub(super) mod values;
+mod version;
 
 use bytes::{Bytes, BytesMut};
 use serde::de::Deserialize;
@@ -73,7 +74,7 @@ impl Document {
         }
     }
 
-    /// The same from a text, without the values in between.
+    /// The same from a text, without a tree of values for the whole document.
     ///
     /// # Errors
     ///

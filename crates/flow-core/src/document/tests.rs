@@ -310,7 +310,7 @@ fn a_text_that_is_no_document_is_an_error_with_its_reason() {
     check(r#"{"text": 5}"#, "`text` must be a text, not a number");
     let expected = "invalid type: integer `5`, expected a list of documents";
     check(r#"{"chunks": 5}"#, expected);
-    let expected = "invalid type: null, expected a document, which is a JSON object";
+    let expected = "invalid type: null, expected a document (a JSON object)";
     check(r#"{"chunks": [null]}"#, expected);
     let nested = r#"{"chunks": [{"matches": [{"txt": 1}]}]}"#;
     check(nested, "a document has no field `txt`");

@@ -49,6 +49,11 @@ fn number(name: &str) -> u32 {
     }
 }
 
+/// Whether documents have a field of this name. Stock clients send `_metadata` as well.
+pub(super) fn is_field(name: &str) -> bool {
+    number(name) != 0 || name == "_metadata"
+}
+
 /// Checks that the bytes are a message, and that its texts are UTF-8.
 pub(super) fn check(raw: &Bytes) -> Result<(), BadDocument> {
     for field in Fields::of(raw) {

@@ -1,5 +1,5 @@
 //! Reads a document from JSON in one pass. Its fields are set as they are read, the numbers of its arrays go into their
-//! buffer, and nested documents are read in the same way, so there is no tree of values in between.
+//! buffer, and nested documents are read in the same way. Only a field such as the tags becomes a tree of values in between.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ impl<'de> Visitor<'de> for DocumentSeed<'_> {
     type Value = Document;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a document, which is a JSON object")
+        f.write_str("a document (a JSON object)")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Document, A::Error> {

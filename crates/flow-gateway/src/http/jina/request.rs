@@ -5,7 +5,6 @@
 //! version does not have is of the second. If that does not tell either, the route decides.
 
 mod body;
-mod version;
 
 use bytes::Bytes;
 use flow_core::{BadDocument, DocArrayVersion, Document, DocumentArray, Failure};
@@ -119,7 +118,7 @@ impl<'r> Documents<'r> {
         }
         let held = self.memory.hold_for(json.get().as_bytes())?;
         if number == 0 && self.version.is_none() {
-            self.version = version::of_json(json.get());
+            self.version = DocArrayVersion::of_json(json.get());
         }
         let document = Document::from_json_text(self.version(), json.get());
         let document = document.map_err(|error| bad(format!("`data[{number}]`: {error}")))?;
@@ -177,7 +176,7 @@ fn parameters(value: Option<Value>) -> Result<Option<Bytes>, Failure> {
 /// A single document, encoded, for an endpoint that makes others of it.
 pub(super) fn single(version: Option<DocArrayVersion>, json: &[u8]) -> Result<Bytes, Failure> {
     let json = body::utf8(json)?;
-    let version = version.or_else(|| version::of_json(json));
+    let version = version.or_else(|| DocArrayVersion::of_json(json));
     let document = Document::from_json_text(version.unwrap_or(DocArrayVersion::V2), json);
     let document = document.map_err(|error| bad(error.to_string()))?;
     Ok(document.encode())
