@@ -5,6 +5,7 @@
 
 mod engines;
 mod load;
+mod tutorial;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use flow_tests::{Program, eventually, flow_command, skipped};
 
 use self::engines::Swarm;
-use self::load::Gateways;
+use self::load::{Gateways, Question};
 use crate::docker::{DockerTest, must};
 
 /// The port of the gateways at the engines' addresses.
@@ -23,6 +24,14 @@ const PORT: u16 = 54321;
 
 /// Requests a second.
 const RATE: u32 = 100;
+
+/// Options of the export for two gateways, on the engines that do not manage the Swarm.
+const TWO_GATEWAYS: [&str; 4] = [
+    "--gateways",
+    "2",
+    "--place",
+    "gateway=node.labels.engine!=1",
+];
 
 /// A flow whose stack runs in a Swarm.
 struct Deployed {
@@ -35,21 +44,26 @@ struct Deployed {
 impl Deployed {
     /// `None` where there can be no Swarm.
     fn start(engines: usize, executors: &str, options: &[&str]) -> Option<Self> {
+        let it = Self::prepare(engines)?;
+        it.deploy(&it.image, executors, options);
+        it.swarm.settled();
+        Some(it)
+    }
+
+    /// A Swarm whose engines have the image of the gateway, and no stack. `None` where there can be no Swarm.
+    fn prepare(engines: usize) -> Option<Self> {
         let docker = DockerTest::start()?;
         let swarm = Swarm::start(engines)?;
         let image = docker.target("gateway", &[]);
         swarm.load(&image);
         let urls = swarm.engines.iter();
         let urls = urls.map(|it| format!("grpc://{}:{PORT}", it.address));
-        let it = Self {
+        Some(Self {
             gateways: Gateways::new(urls.collect::<Vec<_>>().into_iter()),
             swarm,
             docker,
             image,
-        };
-        it.deploy(&it.image, executors, options);
-        it.swarm.settled();
-        Some(it)
+        })
     }
 
     /// Exports a flow with these executors, and deploys its stack with this image.
@@ -100,7 +114,7 @@ impl Deployed {
 /// Requests to any gateway while something happens to the Swarm; gives back what became of them.
 fn while_it_changes(
     gateways: &Gateways,
-    rate: u32,
+    question: Question,
     changes: impl FnOnce() + Send,
 ) -> Vec<load::Outcome> {
     /// Ends the load, also when what happens meanwhile fails.
@@ -117,7 +131,7 @@ fn while_it_changes(
             let _ends = Ends(&ends);
             changes();
         });
-        let outcomes = runtime.block_on(gateways.load(rate, "/any", &ends));
+        let outcomes = runtime.block_on(gateways.load(RATE, question, &ends));
         changes.join().unwrap();
         outcomes
     })
@@ -165,16 +179,20 @@ fn every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off() {
         return;
     };
     let executors = "{name: echo, uses: echo, replicas: 4, idempotent: true}";
-    let options = [
-        "--gateways",
-        "2",
-        "--place",
-        "gateway=node.labels.engine!=1",
-    ];
-    let Some(mut deployed) = Deployed::start(3, executors, &options) else {
+    let Some(mut deployed) = Deployed::start(3, executors, &TWO_GATEWAYS) else {
         return;
     };
     let length = Duration::from_secs(seconds.into());
+    let (events, outcomes) = while_engines_fail(&mut deployed, Question::Echo, length);
+    events.finish(&folder, &outcomes);
+}
+
+/// Requests while one engine of three is killed and started again, and while another is disconnected and connected again.
+fn while_engines_fail(
+    deployed: &mut Deployed,
+    question: Question,
+    length: Duration,
+) -> (Events, Vec<load::Outcome>) {
     let [manager, cut_off, dies] = &mut deployed.swarm.engines[..] else {
         unreachable!("there are three")
     };
@@ -184,7 +202,7 @@ fn every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off() {
         let at = events.begun + length.mul_f64(part);
         std::thread::sleep(at.saturating_duration_since(Instant::now()));
     };
-    let outcomes = while_it_changes(&gateways, RATE, || {
+    let outcomes = while_it_changes(&gateways, question, || {
         events.note("all engines run");
         until(0.15);
         events.note("engine killed");
@@ -204,7 +222,7 @@ fn every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off() {
         cut_off.plug();
         until(1.0);
     });
-    events.finish(&folder, &outcomes);
+    (events, outcomes)
 }
 
 #[test]
@@ -227,7 +245,7 @@ fn nothing_is_lost_while_image_flow_file_and_number_of_tasks_change() {
         deployed.swarm.settled();
     };
     let events = Events::begin();
-    let outcomes = while_it_changes(&deployed.gateways, RATE, || {
+    let outcomes = while_it_changes(&deployed.gateways, Question::Echo, || {
         events.note("all tasks run");
         std::thread::sleep(quiet);
         events.note("echo from 3 to 5 tasks");

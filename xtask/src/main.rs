@@ -8,6 +8,7 @@
 mod advisories;
 mod attacks;
 mod bench;
+mod capacity;
 mod cuda;
 mod dist;
 mod docker_leftovers;
@@ -22,6 +23,7 @@ mod statistics;
 mod swarm;
 mod test;
 mod tidy;
+mod timeline;
 mod wheel;
 
 use std::process::ExitCode;
@@ -86,6 +88,9 @@ enum Command {
     /// Benchmark flow and comparable systems in one run, with results in tests/load/runs/.
     Bench(bench::Args),
 
+    /// Simulate clusters with the costs of this machine, and compare the simulation with flows that run here.
+    Capacity(capacity::Args),
+
     /// Inject faults of networks, machines and resources into a flow, and report what clients saw.
     Faults(faults::Args),
 
@@ -120,6 +125,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::GpuBundle(args) => cuda::pack(&args),
         Command::Swarm(args) => swarm::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Capacity(args) => capacity::run(&args),
         Command::Faults(args) => faults::run(&args),
         Command::Soak(args) => soak::run(&args),
     }

@@ -1,15 +1,19 @@
 //! `cargo xtask swarm`: what clients see while engines of a Swarm fail, or while its stack changes.
 //!
 //! The engines, the load, the faults and the changes are those of `tests/it/swarm.rs`, which fails if a request is lost, fails or
-//! is answered wrong. Here they run for longer, and the times of the requests become a table.
+//! is answered wrong. Here they run for longer, and the times of the requests become a table and a picture.
+
+mod comparison;
+pub(crate) mod plot;
 
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use crate::repository::root;
+use crate::setup;
 use crate::shell;
 use crate::statistics::quantile;
 
@@ -20,6 +24,9 @@ enum Scenario {
     Faults,
     /// The number of tasks, the image and the flow file change.
     Changes,
+    /// The same faults, while a release build of the program encodes texts. Before them, the speed of the Swarm is compared
+    /// with that of flows on this machine alone.
+    Tutorial,
 }
 
 impl Scenario {
@@ -31,7 +38,20 @@ impl Scenario {
             Self::Changes => {
                 "swarm::nothing_is_lost_while_image_flow_file_and_number_of_tasks_change"
             }
+            Self::Tutorial => {
+                "swarm::tutorial::the_tutorial_loses_nothing_though_an_engine_dies_and_one_is_cut_off"
+            }
         }
+    }
+
+    /// Builds the program, and gives its path in the target folder.
+    fn build(self) -> anyhow::Result<&'static str> {
+        if !matches!(self, Self::Tutorial) {
+            return Ok("debug/flow");
+        }
+        setup::model()?;
+        shell::run(shell::cargo().args(["build", "--release", "--package", "flow-cli"]))?;
+        Ok("release/flow")
     }
 }
 
@@ -50,7 +70,8 @@ pub(crate) struct Args {
 }
 
 /// A request: when it was to leave, how long it took, and in how many attempts.
-struct Request {
+#[derive(Debug)]
+pub(crate) struct Request {
     due_s: f64,
     took_ms: f64,
     attempts: u32,
@@ -59,27 +80,45 @@ struct Request {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     fs::create_dir_all(&args.out).context("cannot create the folder for the figures")?;
     let out = args.out.canonicalize()?;
+    let program = args.scenario.build()?;
     let mut command = shell::cargo();
     command
         .args(["test", "--workspace", "--exclude", "xtask-codegen"])
         .args(["--exclude", "bare-tonic", "--test", "it", "--"])
         .args(["--exact", args.scenario.test(), "--nocapture"])
-        .env("FLOW_BIN", root().join("target/debug/flow"))
+        .env("FLOW_BIN", target().join(program))
         .env("FLOW_SWARM_SECONDS", args.seconds.to_string())
         .env("FLOW_SWARM_OUT", &out);
     shell::run(&mut command)?;
-    let read = |name: &str| {
-        let path = out.join(name);
-        fs::read_to_string(&path)
-            .with_context(|| format!("no `{}`: was the test skipped?", path.display()))
-    };
-    let table = table(
-        &requests(&read("requests.csv")?),
-        &events(&read("events.csv")?),
-    );
-    fs::write(out.join("swarm.md"), &table)?;
-    println!("{table}");
+    let mut text = String::new();
+    if matches!(args.scenario, Scenario::Tutorial) {
+        text = comparison::table(&read(&out, "figures.csv")?) + "\n";
+    }
+    let requests = requests(&read(&out, "requests.csv")?);
+    let events = read(&out, "events.csv")?;
+    let events = self::events(&events);
+    text += &table(&requests, &events);
+    fs::write(out.join("swarm.md"), &text)?;
+    fs::write(out.join("timeline.svg"), plot::draw(&requests, &events))?;
+    println!("{text}");
     Ok(())
+}
+
+/// The picture of a run that is in this folder.
+pub(crate) fn draw(folder: &Path) -> anyhow::Result<String> {
+    let requests = requests(&read(folder, "requests.csv")?);
+    let text = read(folder, "events.csv")?;
+    Ok(plot::draw(&requests, &events(&text)))
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn read(folder: &Path, name: &str) -> anyhow::Result<String> {
+    let path = folder.join(name);
+    fs::read_to_string(&path)
+        .with_context(|| format!("no `{}`: was the test skipped?", path.display()))
 }
 
 fn requests(text: &str) -> Vec<Request> {

@@ -36,6 +36,9 @@ pub struct ModelInfo {
     /// The type of vectors if a request does not say otherwise with the parameter `embedding_type`. `None` if the
     /// executor has no such parameter.
     pub embedding_type: Option<EmbeddingType>,
+    /// Whether it works on documents that are nested in those of a request, unless the parameter `access_paths` of the request
+    /// says otherwise.
+    pub reads_nested: bool,
     /// The names of the prompts that a request may choose with the parameter `prompt_name`.
     pub prompts: Vec<String>,
     /// The labels that a classifier gives scores, in the order of its outputs.

@@ -12,7 +12,7 @@ mod reply;
 mod timing;
 
 pub(crate) use admission::{Admission, QueueUsage};
-pub(crate) use batcher::{LeaveReason, PriorityClass};
+pub(crate) use batcher::{Batcher, LeaveReason, Next, PriorityClass, QueuedRequest};
 pub(crate) use call::{Call, CallRequest};
 pub(crate) use call_queue::{CallQueue, Work, WorkerGuard};
 pub(crate) use call_trace::{CallSpans, CallTrace};

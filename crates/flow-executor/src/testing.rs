@@ -1,4 +1,7 @@
-//! Calls an executor's methods in a test, without sockets: loaded as in its process, on its own threads.
+//! Calls an executor's methods in a test, without sockets: loaded as in its process, on its own threads. And the queue of an
+//! executor for simulations.
+
+mod simulated_queue;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +17,8 @@ use crate::queue::{Admission, CallOutput, CallRequest, PriorityClass, Timing};
 use crate::sdk::{DocsMatrix, Executor, LoadContext, LoadError, Parameters};
 use crate::server::check_parameters;
 use crate::worker::{self, ExecutorReport, ExitPolicy, StartedWorkers, WorkerConfig};
+
+pub use simulated_queue::SimulatedQueue;
 
 /// The name of the executor under test.
 const NAME: &str = "executor";

@@ -207,6 +207,12 @@ impl Pool {
         drop(tokio::time::timeout(within, all).await);
     }
 
+    /// Records that a leased replica answered at this time. [`call`](Self::call) does so itself; this is for simulations, whose
+    /// replicas are not called.
+    pub fn answered(&self, mut lease: Lease, now: Instant) {
+        self.record(&mut lease, None, now);
+    }
+
     fn next_turn(&self) -> usize {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }

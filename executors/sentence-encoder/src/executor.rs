@@ -353,6 +353,7 @@ fn model_info(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> ModelInf
             Matryoshka::Only(lengths) => ShorterVectors::Only(lengths.clone()),
         },
         embedding_type: Some(config.embedding_type),
+        reads_nested: config.access_paths != AccessPaths::default(),
         prompts: encoder.prompts().keys().cloned().collect(),
         labels: Vec::new(),
         batch_texts: encoder.max_batch_texts().get(),

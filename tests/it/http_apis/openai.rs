@@ -192,6 +192,18 @@ async fn every_format_is_there_whatever_type_of_vectors_the_flow_sends() {
 }
 
 #[tokio::test]
+async fn texts_are_encoded_though_the_flow_encodes_only_what_is_nested_in_documents() {
+    let wanted = over_grpc(&encoder(), &["a"]).await;
+    let chunks = TestFlow::up(
+        "executors: [{name: encoder, uses: sentence-encoder, uses_with: {access_paths: '@c'}}]",
+    );
+    let reply = post(&chunks, "/v1/embeddings", &json!({"input": "a"})).await;
+    check_close(&embeddings(&reply.json()), &wanted);
+    let reply = post(&chunks, "/embed", &json!({"inputs": "a"})).await;
+    check_close(&[floats(&reply.json()[0])], &wanted);
+}
+
+#[tokio::test]
 async fn a_reply_says_how_long_each_stage_took() {
     let flow = encoder();
     let input = json!({"name": "text", "datatype": "BYTES", "shape": [2], "data": TEXTS});

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use flow_core::Deadline;
+use flow_core::{Deadline, Document, DocumentArray, Tensor};
 use flow_net::Client;
+use flow_proto::Envelope;
 use flow_tests::{said, texts};
 use tokio::task::JoinSet;
 
@@ -22,6 +23,46 @@ const AVOIDED: Duration = Duration::from_secs(1);
 
 /// Pause where no gateway answers.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// What requests ask for, and so what a good reply is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Question {
+    /// The same text.
+    Echo,
+    /// The vector of the text, with this many numbers.
+    Vector(usize),
+}
+
+impl Question {
+    fn endpoint(self) -> &'static str {
+        match self {
+            Self::Echo => "/any",
+            Self::Vector(_) => "/encode",
+        }
+    }
+
+    /// Checks the reply to a request with this text.
+    fn check(self, reply: &Envelope, text: &str) -> Result<(), String> {
+        let plain = said(reply);
+        if let Some(failure) = plain.failure {
+            return Err(failure);
+        }
+        if plain.texts != [text] {
+            return Err(format!("{:?}", plain.texts));
+        }
+        let Self::Vector(expected) = self else {
+            return Ok(());
+        };
+        let documents = reply.data.as_ref().map(DocumentArray::decode);
+        let documents = documents.and_then(Result::ok).unwrap_or_default();
+        let vector = documents.iter().next().and_then(Document::embedding);
+        let numbers = vector.as_ref().map_or(0, Tensor::len);
+        match numbers == expected {
+            true => Ok(()),
+            false => Err(format!("a vector of {numbers} numbers")),
+        }
+    }
+}
 
 /// What became of a request.
 #[derive(Debug, Clone)]
@@ -88,10 +129,10 @@ impl Gateways {
 
     /// One request until it is answered: the number of attempts, why the last that failed did so, and whether there is a good
     /// reply.
-    async fn ask(&self, number: usize, endpoint: &str) -> (u32, Option<String>, bool) {
+    async fn ask(&self, number: usize, question: Question) -> (u32, Option<String>, bool) {
         let begun = Instant::now();
         let text = format!("text {number}");
-        let request = texts(endpoint, &[&text]);
+        let request = texts(question.endpoint(), &[&text]);
         let (mut attempts, mut failure) = (0, None);
         while begun.elapsed() < GIVES_UP {
             let Some(index) = self.choose(number + attempts as usize) else {
@@ -103,12 +144,8 @@ impl Gateways {
             let attempt = async {
                 let client = self.client(index).await?;
                 let reply = client.single(request.clone(), deadline).await;
-                let reply = said(&reply.map_err(|failure| failure.to_string())?);
-                match reply.failure {
-                    Some(failure) => Err(failure),
-                    None if reply.texts != [text.as_str()] => Err(format!("{:?}", reply.texts)),
-                    None => Ok(()),
-                }
+                let reply = reply.map_err(|failure| failure.to_string())?;
+                question.check(&reply, &text)
             };
             failure = match tokio::time::timeout(ATTEMPT, attempt).await {
                 Ok(Ok(())) => return (attempts, failure, true),
@@ -121,7 +158,12 @@ impl Gateways {
     }
 
     /// Sends `rate` requests a second until the flag is set.
-    pub(super) async fn load(&self, rate: u32, endpoint: &str, ends: &AtomicBool) -> Vec<Outcome> {
+    pub(super) async fn load(
+        &self,
+        rate: u32,
+        question: Question,
+        ends: &AtomicBool,
+    ) -> Vec<Outcome> {
         let begun = Instant::now();
         let mut requests = JoinSet::new();
         for number in 0.. {
@@ -130,10 +172,10 @@ impl Gateways {
                 break;
             }
             tokio::time::sleep_until((begun + due).into()).await;
-            let (gateways, endpoint) = (self.clone(), endpoint.to_owned());
+            let gateways = self.clone();
             requests.spawn(async move {
                 let (attempts, last_failure, is_answered) =
-                    gateways.ask(number as usize, &endpoint).await;
+                    gateways.ask(number as usize, question).await;
                 Outcome {
                     due,
                     took: (begun + due).elapsed(),

@@ -60,6 +60,7 @@ pub(crate) async fn embed(
 ) -> Result<Embeddings, ApiError> {
     check_texts(service, request.field, request.texts.iter())?;
     ask_for_floats(model, &mut request.parameters);
+    ask_for_own_texts(model, &mut request.parameters);
     request.truncation.write(&mut request.parameters, model)?;
     let cut = cut(model, &request)?;
     let count = request.texts.len();
@@ -91,6 +92,14 @@ fn ask_for_floats(model: &ServedModel, parameters: &mut Map<String, Value>) {
             EmbeddingType::PARAMETER.to_owned(),
             json!(EmbeddingType::F32),
         );
+    }
+}
+
+/// Asks for the vectors of the documents that are sent, which have no others nested in them, if the executor would look for
+/// such.
+fn ask_for_own_texts(model: &ServedModel, parameters: &mut Map<String, Value>) {
+    if model.info.as_ref().is_some_and(|info| info.reads_nested) {
+        parameters.insert("access_paths".to_owned(), json!("@r"));
     }
 }
 

@@ -1,0 +1,225 @@
+//! `cargo xtask capacity`: what clusters can do, from a simulation that is compared with this machine first.
+//!
+//! The program `capacity` of the tests (`tests/src/bin/capacity/`) measures and simulates. This file builds it, runs it, makes
+//! tables of what it wrote, and fails if the simulation differs from what was measured.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::bench::Report;
+use crate::repository::root;
+use crate::setup;
+use crate::shell;
+
+/// How far simulated throughputs and median times may be from measured ones, as a part of these.
+const TOLERATED: f64 = 0.15;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Seconds for which each load is measured.
+    #[arg(long, default_value = "8")]
+    seconds: f64,
+
+    /// Folder for the results; by default a new one in tests/load/runs/.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// A load that was measured and simulated.
+#[derive(Debug, PartialEq)]
+struct Comparison<'a> {
+    setting: &'a str,
+    load: &'a str,
+    /// Measured and simulated: requests per second, and the median and the 99th percentile of their times in ms.
+    per_s: [f64; 2],
+    p50_ms: [f64; 2],
+    p99_ms: [f64; 2],
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    setup::model()?;
+    let programs = ["--bin", "flow", "--bin", "capacity", "--bin", "timed"];
+    let packages = ["--package", "flow-cli", "--package", "flow-tests"];
+    let build = ["build", "--release"];
+    shell::run(shell::cargo().args(build).args(packages).args(programs))?;
+    let Some(folder) = &args.out else {
+        let report = Report::open()?;
+        let (text, missed) = measure(args.seconds, &report.folder().join("capacity"))?;
+        report.write_section("capacity", &text)?;
+        return verdict(&missed);
+    };
+    let (text, missed) = measure(args.seconds, folder)?;
+    fs::write(folder.join("capacity.md"), text)?;
+    verdict(&missed)
+}
+
+/// Runs the program; its tables, and what the simulation got wrong.
+fn measure(seconds: f64, folder: &Path) -> anyhow::Result<(String, Vec<String>)> {
+    fs::create_dir_all(folder)?;
+    let folder = folder.canonicalize()?;
+    let target = target().join("release");
+    let mut command = Command::new(target.join("capacity"));
+    command
+        .current_dir(root())
+        .env("FLOW_BIN", target.join("flow"))
+        .arg(seconds.to_string())
+        .arg(&folder);
+    shell::run(&mut command)?;
+    let read = |name: &str| {
+        let path = folder.join(name);
+        fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))
+    };
+    let (validation, projection) = (read("validation.csv")?, read("projection.csv")?);
+    let comparisons = comparisons(&validation);
+    let text = format!(
+        "{}\n{}",
+        comparison_table(&comparisons),
+        projection_table(&projection)
+    );
+    println!("{text}");
+    Ok((
+        text,
+        comparisons.iter().flat_map(Comparison::missed).collect(),
+    ))
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn verdict(missed: &[String]) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        missed.is_empty(),
+        "the simulation differs by more than {:.0} % from what was measured: {}",
+        TOLERATED * 100.0,
+        missed.join("; ")
+    );
+    Ok(())
+}
+
+impl Comparison<'_> {
+    /// What differs by more than is tolerated. The slowest hundredth of the requests depends on what else the machine does, so it
+    /// is shown and not judged.
+    fn missed(&self) -> Vec<String> {
+        let figures = [("requests/s", self.per_s), ("p50", self.p50_ms)];
+        let wrong = figures
+            .into_iter()
+            .filter(|(_, it)| difference(*it).abs() > TOLERATED);
+        let text = wrong.map(|(name, it)| {
+            let percent = difference(it) * 100.0;
+            format!("{}, {}: {name} {percent:+.0} %", self.setting, self.load)
+        });
+        text.collect()
+    }
+}
+
+/// How much larger the simulated value is, as a part of the measured one.
+fn difference([measured, simulated]: [f64; 2]) -> f64 {
+    simulated / measured - 1.0
+}
+
+fn comparisons(text: &str) -> Vec<Comparison<'_>> {
+    let comparison = |line| -> Option<Comparison<'_>> {
+        let line: &str = line;
+        let (setting, rest) = line.strip_prefix('"')?.split_once("\",")?;
+        let (load, figures) = rest.split_once(',')?;
+        let figures: Vec<f64> = figures.split(',').flat_map(str::parse).collect();
+        let [a, b, c, d, e, f] = figures[..] else {
+            return None;
+        };
+        Some(Comparison {
+            setting,
+            load,
+            per_s: [a, b],
+            p50_ms: [c, d],
+            p99_ms: [e, f],
+        })
+    };
+    text.lines().filter_map(comparison).collect()
+}
+
+fn comparison_table(comparisons: &[Comparison<'_>]) -> String {
+    let mut table = "| setting | load | requests/s, measured | simulated | p50 ms, measured | simulated | p99 ms, measured | simulated |\n\
+                     |---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for it in comparisons {
+        write!(table, "| {} | {} |", it.setting, it.load).expect(TO_STRING);
+        let [measured, _] = it.per_s;
+        let percent = difference(it.per_s) * 100.0;
+        write!(table, " {measured:.0} | {percent:+.1} % |").expect(TO_STRING);
+        for figures in [it.p50_ms, it.p99_ms] {
+            let percent = difference(figures) * 100.0;
+            write!(table, " {:.2} | {percent:+.1} % |", figures[0]).expect(TO_STRING);
+        }
+        table.push('\n');
+    }
+    table
+}
+
+fn projection_table(text: &str) -> String {
+    let mut table = "| documents of a request | gateways | their network | documents/s | limit | p50 ms at 70 % | p99 ms at 70 % | choice of a replica, µs | node-hours for a million documents |\n\
+                     |---|---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for line in text.lines().skip(1) {
+        let parts: Vec<&str> = line.split(',').collect();
+        let [
+            documents,
+            gateways,
+            network,
+            speed,
+            limit,
+            _,
+            _,
+            _,
+            p50,
+            p99,
+            choice,
+            hours,
+        ] = parts[..]
+        else {
+            continue;
+        };
+        writeln!(
+            table,
+            "| {documents} | {gateways} | {network} | {speed} | {limit} | {p50} | {p99} | {choice} | {hours} |"
+        )
+        .expect(TO_STRING);
+    }
+    table
+}
+
+const TO_STRING: &str = "writing to a String cannot fail";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "\"8 executors, 1 gateway\",32 callers,1000.0,1100.0,10.000,8.000,20.0,30.0";
+
+    #[test]
+    fn a_line_is_read_though_its_setting_has_a_comma() {
+        let text = format!("a head\n{LINE}\n");
+        let read = comparisons(&text);
+        let expected = Comparison {
+            setting: "8 executors, 1 gateway",
+            load: "32 callers",
+            per_s: [1000.0, 1100.0],
+            p50_ms: [10.0, 8.0],
+            p99_ms: [20.0, 30.0],
+        };
+        assert_eq!(read, [expected]);
+    }
+
+    #[test]
+    fn a_median_that_is_a_fifth_too_small_is_missed_and_a_tenth_of_the_throughput_is_not() {
+        let missed = comparisons(LINE)[0].missed();
+        assert_eq!(missed, ["8 executors, 1 gateway, 32 callers: p50 -20 %"]);
+        let table = comparison_table(&comparisons(LINE));
+        let row = "| 8 executors, 1 gateway | 32 callers | 1000 | +10.0 % | 10.00 | -20.0 % | 20.00 | +50.0 % |";
+        assert!(table.ends_with(&format!("{row}\n")), "{table}");
+    }
+}
