@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::Context;
 
 use crate::bench::Report;
-use crate::repository::root;
+use crate::repository::{programs, root};
 use crate::setup;
 use crate::shell;
 
@@ -42,10 +42,7 @@ struct Comparison<'a> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     setup::model()?;
-    let programs = ["--bin", "flow", "--bin", "capacity", "--bin", "timed"];
-    let packages = ["--package", "flow-cli", "--package", "flow-tests"];
-    let build = ["build", "--release"];
-    shell::run(shell::cargo().args(build).args(packages).args(programs))?;
+    build()?;
     let Some(folder) = &args.out else {
         let report = Report::open()?;
         let (text, missed) = measure(args.seconds, &report.folder().join("capacity"))?;
@@ -57,11 +54,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     verdict(&missed)
 }
 
+/// Builds the programs of a release, and those of the tests that need them.
+pub(crate) fn build() -> anyhow::Result<()> {
+    let programs = ["--bin", "flow", "--bin", "capacity", "--bin", "timed"];
+    let packages = ["--package", "flow-cli", "--package", "flow-tests"];
+    let build = ["build", "--release"];
+    shell::run(shell::cargo().args(build).args(packages).args(programs))
+}
+
 /// Runs the program; its tables, and what the simulation got wrong.
 fn measure(seconds: f64, folder: &Path) -> anyhow::Result<(String, Vec<String>)> {
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
-    let target = target().join("release");
+    let target = programs("release");
     let mut command = Command::new(target.join("capacity"));
     command
         .current_dir(root())
@@ -73,22 +78,17 @@ fn measure(seconds: f64, folder: &Path) -> anyhow::Result<(String, Vec<String>)>
         let path = folder.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))
     };
-    let (validation, projection) = (read("validation.csv")?, read("projection.csv")?);
-    let comparisons = comparisons(&validation);
+    let validation = read("validation.csv")?;
+    let comparisons = comparisons(&validation)?;
     let text = format!(
-        "{}\n{}",
+        "{}\n{}\n{}",
+        cost_table(&read("costs.csv")?)?,
         comparison_table(&comparisons),
-        projection_table(&projection)
+        projection_table(&read("projection.csv")?)?
     );
     println!("{text}");
-    Ok((
-        text,
-        comparisons.iter().flat_map(Comparison::missed).collect(),
-    ))
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    let missed = comparisons.iter().flat_map(Comparison::missed);
+    Ok((text, missed.collect()))
 }
 
 fn verdict(missed: &[String]) -> anyhow::Result<()> {
@@ -122,24 +122,46 @@ fn difference([measured, simulated]: [f64; 2]) -> f64 {
     simulated / measured - 1.0
 }
 
-fn comparisons(text: &str) -> Vec<Comparison<'_>> {
-    let comparison = |line| -> Option<Comparison<'_>> {
-        let line: &str = line;
-        let (setting, rest) = line.strip_prefix('"')?.split_once("\",")?;
-        let (load, figures) = rest.split_once(',')?;
-        let figures: Vec<f64> = figures.split(',').flat_map(str::parse).collect();
-        let [a, b, c, d, e, f] = figures[..] else {
-            return None;
+/// Lines whose first field is quoted, because it may have commas; without the head.
+fn quoted(text: &str) -> impl Iterator<Item = anyhow::Result<(&str, Vec<&str>)>> {
+    text.lines().skip(1).map(|line| {
+        let parts = line.strip_prefix('"').and_then(|it| it.split_once("\","));
+        let (name, rest) = parts.with_context(|| format!("cannot read the line `{line}`"))?;
+        Ok((name, rest.split(',').collect()))
+    })
+}
+
+fn comparisons(text: &str) -> anyhow::Result<Vec<Comparison<'_>>> {
+    let comparisons = quoted(text).map(|line| {
+        let (setting, fields) = line?;
+        let number = |at: usize| -> anyhow::Result<f64> {
+            let field = fields.get(at).context("a line has too few fields")?;
+            field
+                .parse()
+                .with_context(|| format!("`{field}` is not a number"))
         };
-        Some(Comparison {
+        Ok(Comparison {
             setting,
-            load,
-            per_s: [a, b],
-            p50_ms: [c, d],
-            p99_ms: [e, f],
+            load: fields.first().context("a line has no load")?,
+            per_s: [number(1)?, number(2)?],
+            p50_ms: [number(3)?, number(4)?],
+            p99_ms: [number(5)?, number(6)?],
         })
-    };
-    text.lines().filter_map(comparison).collect()
+    });
+    let comparisons: Vec<_> = comparisons.collect::<anyhow::Result<_>>()?;
+    anyhow::ensure!(!comparisons.is_empty(), "nothing was compared");
+    Ok(comparisons)
+}
+
+fn cost_table(text: &str) -> anyhow::Result<String> {
+    let mut table = "| setting | call, µs | for each document | for each further request | after a pause | gateway, µs | for each document | rest of a request, µs |\n\
+                     |---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for line in quoted(text) {
+        let (setting, fields) = line?;
+        writeln!(table, "| {setting} | {} |", fields.join(" | ")).expect(TO_STRING);
+    }
+    Ok(table)
 }
 
 fn comparison_table(comparisons: &[Comparison<'_>]) -> String {
@@ -160,7 +182,7 @@ fn comparison_table(comparisons: &[Comparison<'_>]) -> String {
     table
 }
 
-fn projection_table(text: &str) -> String {
+fn projection_table(text: &str) -> anyhow::Result<String> {
     let mut table = "| documents of a request | gateways | their network | documents/s | limit | p50 ms at 70 % | p99 ms at 70 % | choice of a replica, µs | node-hours for a million documents |\n\
                      |---|---|---|---|---|---|---|---|---|\n"
         .to_owned();
@@ -181,7 +203,7 @@ fn projection_table(text: &str) -> String {
             hours,
         ] = parts[..]
         else {
-            continue;
+            anyhow::bail!("cannot read the line `{line}`");
         };
         writeln!(
             table,
@@ -189,7 +211,7 @@ fn projection_table(text: &str) -> String {
         )
         .expect(TO_STRING);
     }
-    table
+    Ok(table)
 }
 
 const TO_STRING: &str = "writing to a String cannot fail";
@@ -203,7 +225,7 @@ mod tests {
     #[test]
     fn a_line_is_read_though_its_setting_has_a_comma() {
         let text = format!("a head\n{LINE}\n");
-        let read = comparisons(&text);
+        let read = comparisons(&text).unwrap();
         let expected = Comparison {
             setting: "8 executors, 1 gateway",
             load: "32 callers",
@@ -216,10 +238,25 @@ mod tests {
 
     #[test]
     fn a_median_that_is_a_fifth_too_small_is_missed_and_a_tenth_of_the_throughput_is_not() {
-        let missed = comparisons(LINE)[0].missed();
+        let text = format!("a head\n{LINE}\n");
+        let comparisons = comparisons(&text).unwrap();
+        let missed = comparisons[0].missed();
         assert_eq!(missed, ["8 executors, 1 gateway, 32 callers: p50 -20 %"]);
-        let table = comparison_table(&comparisons(LINE));
+        let table = comparison_table(&comparisons);
         let row = "| 8 executors, 1 gateway | 32 callers | 1000 | +10.0 % | 10.00 | -20.0 % | 20.00 | +50.0 % |";
         assert!(table.ends_with(&format!("{row}\n")), "{table}");
+    }
+
+    #[test]
+    fn no_figure_and_no_comparison_are_not_taken_for_success() {
+        let text = "a head\n\"a\",1 caller,NaN,5.0,1.0,1.0,1.0,1.0\n";
+        assert_eq!(comparisons(text).unwrap()[0].missed().len(), 1);
+        for bad in [
+            "a head\n",
+            "a head\n\"a\",1 caller,1.0\n",
+            "a head\nno quotes\n",
+        ] {
+            comparisons(bad).unwrap_err();
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! is answered wrong. Here they run for longer, and the times of the requests become a table and a picture.
 
 mod comparison;
-pub(crate) mod plot;
+mod plot;
 
 use std::fmt::Write;
 use std::fs;
@@ -12,10 +12,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::repository::root;
+use crate::capacity;
+use crate::repository::programs;
 use crate::setup;
 use crate::shell;
 use crate::statistics::quantile;
+
+/// The files that a run writes.
+const RESULTS: [&str; 5] = [
+    "requests.csv",
+    "events.csv",
+    "figures.csv",
+    "swarm.md",
+    "timeline.svg",
+];
 
 /// What happens to the Swarm under load.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -44,14 +54,14 @@ impl Scenario {
         }
     }
 
-    /// Builds the program, and gives its path in the target folder.
-    fn build(self) -> anyhow::Result<&'static str> {
+    /// Builds the program if the test does not use that of all tests; its path.
+    fn build(self) -> anyhow::Result<PathBuf> {
         if !matches!(self, Self::Tutorial) {
-            return Ok("debug/flow");
+            return Ok(programs("debug").join("flow"));
         }
         setup::model()?;
-        shell::run(shell::cargo().args(["build", "--release", "--package", "flow-cli"]))?;
-        Ok("release/flow")
+        capacity::build()?;
+        Ok(programs("release").join("flow"))
     }
 }
 
@@ -60,7 +70,8 @@ pub(crate) struct Args {
     #[arg(value_enum, default_value = "faults")]
     scenario: Scenario,
 
-    /// Seconds of load. One engine is dead for a quarter of this time, and another is disconnected for a fifth. Changes\n    /// take as long as Swarm needs, and the pause between them is a tenth of this time.
+    /// Seconds of load. One engine is dead for a quarter of this time, and another is disconnected for a fifth. Changes
+    /// take as long as Swarm needs, and the pause between them is a tenth of this time.
     #[arg(long, default_value = "150")]
     seconds: u32,
 
@@ -80,19 +91,25 @@ pub(crate) struct Request {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     fs::create_dir_all(&args.out).context("cannot create the folder for the figures")?;
     let out = args.out.canonicalize()?;
+    for name in RESULTS {
+        // Of an earlier run, which is not to be taken for this one.
+        if out.join(name).exists() {
+            fs::remove_file(out.join(name))?;
+        }
+    }
     let program = args.scenario.build()?;
     let mut command = shell::cargo();
     command
         .args(["test", "--workspace", "--exclude", "xtask-codegen"])
         .args(["--exclude", "bare-tonic", "--test", "it", "--"])
         .args(["--exact", args.scenario.test(), "--nocapture"])
-        .env("FLOW_BIN", target().join(program))
+        .env("FLOW_BIN", program)
         .env("FLOW_SWARM_SECONDS", args.seconds.to_string())
         .env("FLOW_SWARM_OUT", &out);
     shell::run(&mut command)?;
     let mut text = String::new();
     if matches!(args.scenario, Scenario::Tutorial) {
-        text = comparison::table(&read(&out, "figures.csv")?) + "\n";
+        text = comparison::table(&read(&out, "figures.csv")?)? + "\n";
     }
     let requests = requests(&read(&out, "requests.csv")?);
     let events = read(&out, "events.csv")?;
@@ -109,10 +126,6 @@ pub(crate) fn draw(folder: &Path) -> anyhow::Result<String> {
     let requests = requests(&read(folder, "requests.csv")?);
     let text = read(folder, "events.csv")?;
     Ok(plot::draw(&requests, &events(&text)))
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 fn read(folder: &Path, name: &str) -> anyhow::Result<String> {

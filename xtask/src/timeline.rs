@@ -86,7 +86,6 @@ impl Timeline {
         for (number, (seconds, value)) in points.iter().enumerate() {
             let command = if number == 0 { 'M' } else { 'L' };
             let y = base - value / largest * PANEL;
-            // Writing to a String cannot fail.
             write!(path, "{command}{:.1} {y:.1}", self.x(*seconds))
                 .expect("writing to a String cannot fail");
         }
@@ -104,7 +103,6 @@ impl Timeline {
     }
 
     fn element(&mut self, element: std::fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
         writeln!(self.elements, "{element}").expect("writing to a String cannot fail");
     }
 

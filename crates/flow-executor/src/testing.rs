@@ -1,5 +1,5 @@
-//! Calls an executor's methods in a test, without sockets: loaded as in its process, on its own threads. And the queue of an
-//! executor for simulations.
+//! Calls an executor's methods in a test, without sockets: loaded as in its process, on its own threads. [`SimulatedQueue`] is the
+//! queue of an executor for simulations.
 
 mod simulated_queue;
 

@@ -1,6 +1,7 @@
 //! Makes the nodes of a placement. Replicas that the placement before has as well keep their connections.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -139,6 +140,9 @@ impl KnownReplicas {
         let metadata = Metadata::parse(calls.metadata.reveal())?;
         let pool = Pool::new(replicas, retry_policy(calls), metadata);
         let pool = pool.with_names(names);
+        // Other gateways, which may have started at the same moment, begin elsewhere.
+        let random = RandomState::new().hash_one(addresses.len());
+        let pool = pool.with_first_turn(usize::try_from(random >> 32).unwrap_or(0));
         let pool = pool.with_slow_start(calls.slow_start);
         let pool = pool.with_hedge(calls.hedge.map(hedge_after));
         Ok(pool.with_tracer(shared.tracer.clone()))

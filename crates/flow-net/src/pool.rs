@@ -125,6 +125,14 @@ impl Pool {
         self
     }
 
+    /// The same pool, in which replicas begin to take turns at this place. Gateways that share replicas need different places: with the
+    /// same one, all of them would send their first requests to the same replica, their second ones to the next, and so on.
+    #[must_use]
+    pub fn with_first_turn(mut self, turn: usize) -> Self {
+        self.turn = AtomicUsize::new(turn);
+        self
+    }
+
     /// The same pool, in which a replica that is new, or that came back, gets fewer requests than the others for this time.
     #[must_use]
     pub fn with_slow_start(mut self, slow_start: Duration) -> Self {
@@ -207,7 +215,7 @@ impl Pool {
         drop(tokio::time::timeout(within, all).await);
     }
 
-    /// Records that a leased replica answered at this time. [`call`](Self::call) does so itself; this is for simulations, whose
+    /// Gives back a replica that answered at this time. [`call`](Self::call) does so itself; this is for simulations, whose
     /// replicas are not called.
     pub fn answered(&self, mut lease: Lease, now: Instant) {
         self.record(&mut lease, None, now);

@@ -53,13 +53,16 @@ impl Question {
         let Self::Vector(expected) = self else {
             return Ok(());
         };
-        let documents = reply.data.as_ref().map(DocumentArray::decode);
-        let documents = documents.and_then(Result::ok).unwrap_or_default();
+        let documents = reply.data.as_ref().ok_or("no documents")?;
+        let documents = DocumentArray::decode(documents).map_err(|error| error.to_string())?;
         let vector = documents.iter().next().and_then(Document::embedding);
-        let numbers = vector.as_ref().map_or(0, Tensor::len);
-        match numbers == expected {
+        let vector = vector.as_ref().and_then(Tensor::to_f32);
+        let vector = vector.unwrap_or_default();
+        // The encoder scales its vectors to this length.
+        let length = vector.iter().map(|it| it * it).sum::<f32>().sqrt();
+        match vector.len() == expected && (length - 1.0).abs() < 1e-3 {
             true => Ok(()),
-            false => Err(format!("a vector of {numbers} numbers")),
+            false => Err(format!("{} numbers of length {length}", vector.len())),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The tutorial in a Swarm: texts become vectors through two gateways and four encoders on three engines, while one engine is
 //! killed and another is disconnected.
 //!
-//! Before anything fails, the same requests go through the stack and through flows on this machine, whose executors have the
-//! same number of replicas and threads. The difference is what containers and the network between them cost.
+//! Before anything fails, the same requests go through the stack and through flows of one gateway on this machine, whose executors
+//! have the same number of replicas and threads. Requests one at a time use one gateway of the stack. So their times differ by what
+//! containers and the network between them cost.
 
 use std::fmt::Write;
 use std::fs;
@@ -189,8 +190,8 @@ fn the_tutorial_loses_nothing_though_an_engine_dies_and_one_is_cut_off() {
     let gateway =
         |engine: usize| format!("grpc://{}:{PORT}", deployed.swarm.engines[engine].address);
     let entrances = [
-        Entrance::new("one machine", &sockets.url()),
-        Entrance::new("one machine, TCP", &tcp.url()),
+        Entrance::new("one machine over Unix sockets", &sockets.url()),
+        Entrance::new("one machine over TCP", &tcp.url()),
         Entrance {
             name: "Swarm",
             urls: [gateway(1), gateway(2)],

@@ -10,7 +10,7 @@ use flow_executor::{
 };
 use serde::Deserialize;
 
-/// Documents that share a call.
+/// Documents that share a call; `capacity` has the same number.
 const BATCH: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
 #[derive(Deserialize)]
@@ -21,7 +21,6 @@ struct Timed {
     /// How much longer it takes for each document.
     document_us: u64,
     /// Numbers of the vector that each document gets.
-    #[serde(default)]
     vector: usize,
 }
 

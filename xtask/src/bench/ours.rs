@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::bench::process::Server;
+use crate::repository::programs;
 
 /// A part of the line by which `flow up` says that it is ready. Earlier versions, which `--against` measures, have no events in JSON.
 const READY: &str = "ready after";
 
 /// A program of ours, built for release.
 pub(super) fn program(name: &str) -> Command {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root("target"), PathBuf::from);
-    at_root(&target.join("release").join(name))
+    at_root(&programs("release").join(name))
 }
 
 /// A program that runs in the root of the repository.

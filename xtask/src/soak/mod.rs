@@ -17,7 +17,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use crate::bench::Report;
-use crate::repository::root;
+use crate::repository::{programs, root};
 use crate::shell;
 use crate::soak::bars::Bar;
 pub(crate) use crate::soak::records::Records;
@@ -122,12 +122,11 @@ fn remove_results(folder: &Path) -> anyhow::Result<()> {
 fn soak(args: &Args, folder: &Path) -> anyhow::Result<(String, Vec<Bar>)> {
     remove_results(folder)?;
     fs::create_dir_all(folder)?;
-    let target = target();
     let seconds = args.minutes.get() * 60;
-    let mut command = Command::new(target.join("debug/soak"));
+    let mut command = Command::new(programs("debug").join("soak"));
     command
         .current_dir(root())
-        .env("FLOW_BIN", target.join(args.program.name()).join("flow"))
+        .env("FLOW_BIN", programs(args.program.name()).join("flow"))
         .args([seconds.to_string(), args.seed.to_string()])
         .arg(std::path::absolute(folder)?);
     shell::run(&mut command)?;
@@ -140,10 +139,6 @@ fn soak(args: &Args, folder: &Path) -> anyhow::Result<(String, Vec<Bar>)> {
     let summary = summary(args, &records, &bars);
     eprintln!("\n{summary}\nresults are in `{}`", folder.display());
     Ok((summary, bars))
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 fn summary(args: &Args, records: &Records, bars: &[Bar]) -> String {

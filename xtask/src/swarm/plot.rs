@@ -10,15 +10,18 @@ const FAULTS: [&str; 2] = ["engine killed", "engine cut off"];
 /// The requests of one second.
 #[derive(Debug, Default, Clone)]
 struct Second {
-    /// In ascending order.
+    /// Of requests that were to leave in it, in ascending order.
     took_ms: Vec<f64>,
+    /// How many of these were sent again.
     sent_again: f64,
+    /// Replies that came in it.
+    answered: f64,
 }
 
 /// The run as a picture.
 pub(crate) fn draw(requests: &[Request], events: &[(f64, &str)]) -> String {
     let seconds = seconds(requests);
-    #[allow(clippy::cast_precision_loss, reason = "minutes of a run")]
+    #[allow(clippy::cast_precision_loss, reason = "seconds of a run")]
     let points = |pick: fn(&Second) -> f64| {
         let values = seconds.iter().map(pick).enumerate();
         // A second without requests has no times.
@@ -57,24 +60,30 @@ pub(crate) fn draw(requests: &[Request], events: &[(f64, &str)]) -> String {
     plot.finish()
 }
 
-/// The requests that were to leave in each second. All of them were answered, or the test would have failed.
+/// What happened in each second.
 fn seconds(requests: &[Request]) -> Vec<Second> {
     let mut seconds: Vec<Second> = Vec::new();
     for request in requests {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "times since the start of a run"
-        )]
-        let at = request.due_s as usize;
-        seconds.resize(seconds.len().max(at + 1), Second::default());
-        seconds[at].took_ms.push(request.took_ms);
-        seconds[at].sent_again += f64::from(u8::from(request.attempts > 1));
+        let due = second(&mut seconds, request.due_s);
+        due.took_ms.push(request.took_ms);
+        due.sent_again += f64::from(u8::from(request.attempts > 1));
+        second(&mut seconds, request.due_s + request.took_ms / 1000.0).answered += 1.0;
     }
     for second in &mut seconds {
         second.took_ms.sort_by(f64::total_cmp);
     }
     seconds
+}
+
+fn second(seconds: &mut Vec<Second>, time_s: f64) -> &mut Second {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a time since the start of a run"
+    )]
+    let at = time_s as usize;
+    seconds.resize(seconds.len().max(at + 1), Second::default());
+    &mut seconds[at]
 }
 
 fn faults(events: &[(f64, &str)], end: f64) -> impl Iterator<Item = (f64, f64)> {
@@ -103,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_drawn_in_the_second_in_which_they_were_due() {
+    fn requests_are_drawn_when_they_were_due_and_replies_when_they_came() {
         let request = |due_s, took_ms, attempts| Request {
             due_s,
             took_ms,
@@ -112,13 +121,16 @@ mod tests {
         let seconds = seconds(&[
             request(0.1, 3.0, 1),
             request(0.9, 1.0, 1),
-            request(2.0, 900.0, 2),
+            request(2.5, 900.0, 2),
         ]);
-        let read: Vec<(usize, f64)> = seconds
+        let read: Vec<(usize, f64, f64)> = seconds
             .iter()
-            .map(|it| (it.took_ms.len(), it.sent_again))
+            .map(|it| (it.took_ms.len(), it.sent_again, it.answered))
             .collect();
-        assert_eq!(read, [(2, 0.0), (0, 0.0), (1, 1.0)]);
+        assert_eq!(
+            read,
+            [(2, 0.0, 2.0), (0, 0.0, 0.0), (1, 1.0, 0.0), (0, 0.0, 1.0)]
+        );
         assert_eq!(seconds[0].took_ms, [1.0, 3.0]);
     }
 }

@@ -95,8 +95,7 @@ fn ask_for_floats(model: &ServedModel, parameters: &mut Map<String, Value>) {
     }
 }
 
-/// Asks for the vectors of the documents that are sent, which have no others nested in them, if the executor would look for
-/// such.
+/// Asks for the vectors of the texts themselves, if the executor would encode nested documents.
 fn ask_for_own_texts(model: &ServedModel, parameters: &mut Map<String, Value>) {
     if model.info.as_ref().is_some_and(|info| info.reads_nested) {
         parameters.insert("access_paths".to_owned(), json!("@r"));

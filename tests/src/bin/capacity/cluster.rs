@@ -1,8 +1,8 @@
 //! A cluster under a simulated clock: gateways, the executors that they share, and clients.
 //!
 //! Which replica gets a request, and which requests share a call, is decided by the code of gateways and executors:
-//! [`Pool`] and [`SimulatedQueue`]. What takes time is simulated: the CPUs of gateways and their network interfaces are queues, and
-//! a call of an executor takes the time that its documents cost.
+//! [`Pool`] and [`SimulatedQueue`]. What takes time is simulated: the CPUs of gateways, and the network on which they send
+//! replies, are queues, and a call of an executor takes the time that its requests and documents cost.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,6 +17,9 @@ use flow_net::{Lease, Limits, Metadata, Pool, Replica};
 use crate::costs::Costs;
 use crate::random::Random;
 use crate::traffic::{Answer, Calls, Seen, Traffic, float};
+
+/// After this time without work, the next call of an executor takes longer.
+const IDLE: Duration = Duration::from_millis(1);
 
 /// What a cluster consists of.
 #[derive(Debug, Clone, Copy)]
@@ -39,13 +42,16 @@ pub(crate) struct Outcome {
     pub(crate) networks_busy: f64,
     /// The mean time that a choice of a replica took here.
     pub(crate) choice: Duration,
+    /// Requests that had a replica when the run ended.
+    #[cfg(test)]
+    pub(crate) leased: usize,
 }
 
 /// Where a request goes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A client sends a request.
-    Sends,
+    /// A client sends a request to this gateway.
+    Sends(usize),
     /// A request or its reply reaches the gateway.
     AtGateway(usize),
     /// A thread of the gateway is done with it.
@@ -82,6 +88,7 @@ struct Gateway {
 struct Executor {
     queue: SimulatedQueue<usize>,
     running: Vec<usize>,
+    idle_since: Instant,
 }
 
 struct Simulation<'s> {
@@ -102,6 +109,7 @@ struct Simulation<'s> {
     gateways_us: f64,
     networks_us: f64,
     choices: Duration,
+    leases: u32,
 }
 
 /// Simulates a cluster under this load. Needs a runtime of tokio, which the replicas of a pool expect.
@@ -111,17 +119,17 @@ pub(crate) fn simulate(shape: Shape, costs: &Costs, traffic: Traffic, seed: u64)
         Calls::PerSecond(_) => 1,
         Calls::Callers(callers) => callers,
     };
-    for _ in 0..callers {
-        // Callers do not begin at the same moment.
-        let after = simulation.random.next() * costs.call.us(1.0);
-        simulation.after(after, Event::Sends);
+    for caller in 0..callers {
+        // Callers begin one after another, during a twentieth of the run.
+        let after = traffic.begins(caller, callers).as_secs_f64() * 1e6;
+        simulation.after(after, Event::Sends(caller % shape.gateways));
     }
     while let Some(Reverse((now, _, event))) = simulation.events.pop() {
         simulation.now = now;
         if now - simulation.began > traffic.length {
             break;
         }
-        simulation.happens(event);
+        simulation.handle(event);
     }
     simulation.outcome()
 }
@@ -139,8 +147,10 @@ impl<'s> Simulation<'s> {
                 .map(|it| Arc::new(replica(it)))
                 .collect()
         };
+        let mut random = Random::new(seed);
         let gateway = |_| Gateway {
-            pool: Pool::new(replicas(), Policy::default(), Metadata::new()),
+            pool: Pool::new(replicas(), Policy::default(), Metadata::new())
+                .with_first_turn(random.below(shape.executors)),
             working: 0,
             waiting: VecDeque::new(),
             is_sending: false,
@@ -149,17 +159,19 @@ impl<'s> Simulation<'s> {
         let executor = |_| Executor {
             queue: SimulatedQueue::new(batch),
             running: Vec::new(),
+            idle_since: began,
         };
+        let gateways = (0..shape.gateways).map(gateway).collect();
         Self {
             shape,
             costs,
             traffic,
-            random: Random::new(seed),
+            random,
             began,
             now: began,
             events: BinaryHeap::new(),
             made: 0,
-            gateways: (0..shape.gateways).map(gateway).collect(),
+            gateways,
             executors: (0..shape.executors).map(executor).collect(),
             requests: Vec::new(),
             answers: Vec::new(),
@@ -167,6 +179,7 @@ impl<'s> Simulation<'s> {
             gateways_us: 0.0,
             networks_us: 0.0,
             choices: Duration::ZERO,
+            leases: 0,
         }
     }
 
@@ -176,14 +189,11 @@ impl<'s> Simulation<'s> {
         self.events.push(Reverse((at, self.made, event)));
     }
 
-    fn happens(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
-            Event::Sends => self.send(),
+            Event::Sends(gateway) => self.send(gateway),
             Event::AtGateway(request) => {
                 let gateway = self.requests[request].gateway;
-                if let Some(lease) = self.requests[request].lease.take() {
-                    self.gateways[gateway].pool.answered(lease, self.now);
-                }
                 self.gateways[gateway].waiting.push_back(request);
                 self.work(gateway);
             }
@@ -209,21 +219,28 @@ impl<'s> Simulation<'s> {
         }
     }
 
-    /// A quarter of the time that nothing else explains: client to gateway, gateway to executor, and back.
+    /// A quarter of the overhead: client to gateway, gateway to executor, and back.
     fn hop_us(&self) -> f64 {
-        self.costs.rest_us / 4.0
+        self.costs.overhead_us / 4.0
     }
 
-    fn send(&mut self) {
+    /// The part of a time, beginning now, that is within the run.
+    fn within_run(&self, us: f64) -> f64 {
+        let left = self.traffic.length.saturating_sub(self.now - self.began);
+        us.min(left.as_secs_f64() * 1e6)
+    }
+
+    fn send(&mut self, gateway: usize) {
+        let number = self.requests.len();
         if let Calls::PerSecond(rate) = self.traffic.calls {
             let next = self.random.until_next(rate) * 1e6;
-            self.after(next, Event::Sends);
+            let other = self.random.below(self.shape.gateways);
+            self.after(next, Event::Sends(other));
         }
-        let number = self.requests.len();
         self.requests.push(Request {
             sent: self.now,
             documents: self.traffic.sizes.next(&mut self.random),
-            gateway: number % self.shape.gateways,
+            gateway,
             executor: 0,
             lease: None,
             is_reply: false,
@@ -238,8 +255,12 @@ impl<'s> Simulation<'s> {
         {
             let documents = float(self.requests[request].documents);
             let us = self.costs.gateway.us(documents) / 2.0;
+            // A thread takes the reply.
+            if let Some(lease) = self.requests[request].lease.take() {
+                self.gateways[gateway].pool.answered(lease, self.now);
+            }
             self.gateways[gateway].working += 1;
-            self.gateways_us += us;
+            self.gateways_us += self.within_run(us);
             self.after(us, Event::LeavesGateway(request));
         }
     }
@@ -262,6 +283,7 @@ impl<'s> Simulation<'s> {
         let started = Instant::now();
         let lease = self.gateways[gateway].pool.lease(self.now);
         self.choices += started.elapsed();
+        self.leases += 1;
         let lease = lease.expect("a cluster has executors");
         let port = lease.replica().uri().rsplit(':').next();
         let executor = port.and_then(|port| port.parse().ok());
@@ -280,12 +302,16 @@ impl<'s> Simulation<'s> {
             return;
         }
         let documents = it.running.iter().map(|it| self.requests[*it].documents);
-        let us = self.costs.call.us(float(documents.sum()));
-        self.calls_us += us;
+        let mut us = self.costs.call_us(it.running.len(), documents.sum());
+        if self.now - it.idle_since >= IDLE {
+            us += self.costs.after_idle_us;
+        }
+        self.calls_us += self.within_run(us);
         self.after(us, Event::CallEnds(executor));
     }
 
     fn end_call(&mut self, executor: usize) {
+        self.executors[executor].idle_since = self.now;
         for request in std::mem::take(&mut self.executors[executor].running) {
             self.requests[request].is_reply = true;
             self.after(self.hop_us(), Event::AtGateway(request));
@@ -307,13 +333,16 @@ impl<'s> Simulation<'s> {
             .shape
             .gateway_bytes_per_s
             .map_or(0.0, |rate| bytes / rate * 1e6);
-        self.networks_us += us;
+        self.networks_us += self.within_run(us);
         self.after(us, Event::LeavesNetwork(request));
     }
 
     fn answer(&mut self, request: usize) {
         let Request {
-            sent, documents, ..
+            sent,
+            documents,
+            gateway,
+            ..
         } = self.requests[request];
         self.answers.push(Answer {
             sent: sent - self.began,
@@ -321,30 +350,22 @@ impl<'s> Simulation<'s> {
             documents,
         });
         if let Calls::Callers(_) = self.traffic.calls {
-            self.send();
+            self.send(gateway);
         }
     }
 
-    fn outcome(mut self) -> Outcome {
+    fn outcome(self) -> Outcome {
         let us = self.traffic.length.as_secs_f64() * 1e6;
         let gateways = float(self.shape.gateways);
-        let choices = u32::try_from(self.requests.len())
-            .unwrap_or(u32::MAX)
-            .max(1);
-        // Leases that are still out count from a clock that was never simulated for them.
-        let now = self.now;
-        for request in &mut self.requests {
-            if let Some(lease) = request.lease.take() {
-                self.gateways[request.gateway].pool.answered(lease, now);
-            }
-        }
+        let gateway_threads = gateways * float(self.shape.gateway_threads);
         Outcome {
             seen: Seen::of(&self.answers, self.traffic.length),
-            // The last calls end after the run.
-            executors_busy: (self.calls_us / (us * float(self.shape.executors))).min(1.0),
-            gateways_busy: self.gateways_us / (us * gateways * float(self.shape.gateway_threads)),
+            executors_busy: self.calls_us / (us * float(self.shape.executors)),
+            gateways_busy: self.gateways_us / (us * gateway_threads),
             networks_busy: self.networks_us / (us * gateways),
-            choice: self.choices / choices,
+            choice: self.choices / self.leases.max(1),
+            #[cfg(test)]
+            leased: self.requests.iter().filter(|it| it.lease.is_some()).count(),
         }
     }
 }
@@ -364,7 +385,9 @@ mod tests {
             fixed_us: 40.0,
             document_us: 1.0,
         },
-        rest_us: 200.0,
+        request_us: 0.0,
+        after_idle_us: 0.0,
+        overhead_us: 200.0,
         batch: 32,
         document_bytes: 2000.0,
     };
@@ -409,6 +432,38 @@ mod tests {
             "{outcome:?}"
         );
         assert!(outcome.executors_busy > 0.98, "{outcome:?}");
+    }
+
+    #[tokio::test]
+    async fn a_replica_is_given_back_with_the_reply() {
+        let outcome = simulated(SHAPE, Calls::Callers(8), 1);
+        assert!(outcome.leased <= 8, "{outcome:?}");
+    }
+
+    #[tokio::test]
+    async fn callers_who_share_a_call_wait_for_the_requests_of_the_others_too() {
+        let costs = Costs {
+            request_us: 100.0,
+            ..COSTS
+        };
+        assert!((costs.call_us(1, 4) - costs.call.us(4.0)).abs() < 1e-9);
+        assert!((costs.call_us(3, 4) - costs.call.us(4.0) - 200.0).abs() < 1e-9);
+    }
+
+    #[tokio::test]
+    async fn a_call_after_a_pause_takes_longer() {
+        let costs = Costs {
+            after_idle_us: 5000.0,
+            ..COSTS
+        };
+        let traffic = Traffic {
+            calls: Calls::PerSecond(20.0),
+            sizes: Sizes::of(1),
+            length: Duration::from_secs(4),
+        };
+        let [without, with] =
+            [&COSTS, &costs].map(|it| simulate(SHAPE, it, traffic, 1).seen.p50_ms);
+        assert!(is_near(with, without + 5.0, 0.01), "{with}, {without}");
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! What requests cost, as it is measured on one machine. Times in microseconds.
 
+use crate::traffic::float;
+
 /// A cost that has a part for each request or call and a part for each document.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Cost {
@@ -10,16 +12,29 @@ pub(crate) struct Cost {
 /// What the parts of a cluster cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Costs {
-    /// A call of an executor.
+    /// A call of an executor with one request.
     pub(crate) call: Cost,
+    /// How much longer a call takes for each further request in it.
+    pub(crate) request_us: f64,
+    /// How much longer a call takes if the executor had nothing to do before.
+    pub(crate) after_idle_us: f64,
     /// A gateway's CPU time for a request and its reply.
     pub(crate) gateway: Cost,
-    /// What a request waits for without using an executor or a gateway: threads that wake up, the kernel, and the network.
-    pub(crate) rest_us: f64,
+    /// The rest of the time of a request: threads that wake up, the kernel, and the network.
+    pub(crate) overhead_us: f64,
     /// Documents of a call.
     pub(crate) batch: usize,
     /// Bytes of a document and its vector, as a gateway sends them to a client.
     pub(crate) document_bytes: f64,
+}
+
+impl Costs {
+    /// The time of a call with these requests and documents.
+    pub(crate) fn call_us(&self, requests: usize, documents: usize) -> f64 {
+        let further = float(requests.saturating_sub(1));
+        self.request_us
+            .mul_add(further, self.call.us(float(documents)))
+    }
 }
 
 impl Cost {
@@ -60,5 +75,12 @@ mod tests {
         let fitted = Cost::fit(&[1.0, 8.0, 32.0].map(|documents| (documents, line.us(documents))));
         assert!((fitted.fixed_us - 300.0).abs() < 1e-6, "{fitted:?}");
         assert!((fitted.document_us - 25.0).abs() < 1e-6, "{fitted:?}");
+    }
+
+    #[test]
+    fn a_large_request_that_is_measured_badly_does_not_hide_what_a_small_one_costs() {
+        // A tenth too much for the largest, which is forty times the error of the smallest.
+        let fitted = Cost::fit(&[(1.0, 100.0), (8.0, 380.0), (100.0, 4_466.0)]);
+        assert!((fitted.us(1.0) / 100.0 - 1.0).abs() < 0.05, "{fitted:?}");
     }
 }

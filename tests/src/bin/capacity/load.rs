@@ -27,17 +27,16 @@ struct Run {
 }
 
 impl Run {
-    /// Sends a request, and waits for its reply.
-    async fn ask(&self, number: usize, documents: usize) {
+    /// Sends a request that was to leave at this time, and waits for its reply.
+    async fn ask(&self, number: usize, documents: usize, due: Duration) {
         let client = &self.clients[number % self.clients.len()];
         let request = request(documents);
-        let sent = Instant::now();
-        let deadline = Deadline::after(sent, Some(DEADLINE));
+        let deadline = Deadline::after(Instant::now(), Some(DEADLINE));
         let reply = client.single(request, deadline).await.unwrap();
         let answered = self.began.elapsed();
         assert_eq!(said(&reply).failure, None);
         self.answers.lock().unwrap().push(Answer {
-            sent: sent - self.began,
+            sent: due,
             answered,
             documents,
         });
@@ -52,7 +51,7 @@ fn request(documents: usize) -> Envelope {
     texts("/encode", &vec![SENTENCE; documents])
 }
 
-/// Sends requests to these addresses in turn; what became of them.
+/// Sends requests to these addresses: each caller to one of them, and arrivals in turn. Gives the replies.
 pub(crate) fn load(runtime: &Runtime, urls: &[String], traffic: Traffic, seed: u64) -> Vec<Answer> {
     let clients = runtime.block_on(async {
         let mut clients = Vec::new();
@@ -74,8 +73,10 @@ pub(crate) fn load(runtime: &Runtime, urls: &[String], traffic: Traffic, seed: u
                 let run = run.clone();
                 let mut random = Random::new(seed.wrapping_add(caller as u64) << 20);
                 runtime.spawn(async move {
+                    tokio::time::sleep(traffic.begins(caller, callers)).await;
                     while !run.is_over() {
-                        run.ask(caller, traffic.sizes.next(&mut random)).await;
+                        let documents = traffic.sizes.next(&mut random);
+                        run.ask(caller, documents, run.began.elapsed()).await;
                     }
                 })
             });
@@ -98,7 +99,7 @@ fn send_by_chance(runtime: &Runtime, run: &Arc<Run>, traffic: Traffic, (rate, se
         thread::sleep(until.saturating_sub(run.began.elapsed()));
         let (run, number) = (run.clone(), tasks.len());
         let documents = traffic.sizes.next(&mut random);
-        tasks.push(runtime.spawn(async move { run.ask(number, documents).await }));
+        tasks.push(runtime.spawn(async move { run.ask(number, documents, until).await }));
     }
     wait_for_all(runtime, tasks);
 }

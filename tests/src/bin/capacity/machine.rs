@@ -1,28 +1,31 @@
 //! Real executors and gateways on this machine.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
-use flow_tests::{Program, TestFlow, flow_command};
-
-/// The unit of times in `/proc`, which Linux does not change.
-const TICK: Duration = Duration::from_millis(10);
+use flow_tests::{Program, flow_command};
+use tempfile::TempDir;
 
 /// Executors, and gateways that share them.
 #[derive(Debug)]
 pub(crate) struct Machine {
+    // Dropped first: gateways do not have to find out that executors are gone.
+    gateways: Vec<Program>,
     executors: Vec<Program>,
-    gateways: Vec<TestFlow>,
+    _folder: TempDir,
 }
 
 /// What kind of executor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
-    /// One whose calls take a given time, and no CPU. It returns vectors of so many numbers.
+    /// One whose calls take a given time, and no CPU.
     Timed {
         call_us: u64,
         document_us: u64,
+        /// Numbers of the vector that each document gets.
         vector: usize,
     },
     /// The sentence encoder on so many threads.
@@ -65,18 +68,31 @@ impl Machine {
         let executors = (0..executors).map(|_| Program::start(kind.command()));
         let executors: Vec<Program> = executors.collect();
         let ports: Vec<u16> = executors.iter().map(|it| it.address().port()).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flow.yml");
         let yaml = format!(
-            "executors: [{{name: executor, external: true, host: 127.0.0.1, port: {ports:?}}}]"
+            "jtype: Flow\nexecutors: [{{name: executor, external: true, host: 127.0.0.1, port: {ports:?}}}]"
         );
+        fs::write(&file, yaml).unwrap();
+        let gateway = |_| {
+            let mut up = flow_command();
+            up.arg("up").arg(&file);
+            up.args(["--port", "0", "--ready-format", "json"]);
+            let up = Program::start(up);
+            up.port();
+            up
+        };
         Self {
-            gateways: (0..gateways).map(|_| TestFlow::up(&yaml)).collect(),
+            gateways: (0..gateways).map(gateway).collect(),
             executors,
+            _folder: folder,
         }
     }
 
     /// Where clients reach the gateways.
     pub(crate) fn gateways(&self) -> Vec<String> {
-        self.gateways.iter().map(TestFlow::url).collect()
+        let url = |up: &Program| format!("grpc://127.0.0.1:{}", up.port());
+        self.gateways.iter().map(url).collect()
     }
 
     /// Where clients reach the first executor without a gateway.
@@ -86,16 +102,17 @@ impl Machine {
 
     /// The CPU time of all gateways so far.
     pub(crate) fn gateways_cpu(&self) -> Duration {
-        let gateways = self.gateways.iter();
-        gateways.map(|flow| cpu_time(flow.pid("gateway"))).sum()
+        let seconds = |up: &Program| {
+            let line = up.line("gateway@");
+            let (_, rest) = line.split_once("gateway@").unwrap();
+            let pid: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            flow_metrics::process_cpu_seconds(pid.parse().unwrap()).unwrap()
+        };
+        Duration::from_secs_f64(self.gateways.iter().map(seconds).sum())
     }
 }
 
-/// User and system time of a process.
-fn cpu_time(pid: u32) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // The name, which is in parentheses, may contain spaces.
-    let (_, rest) = stat.rsplit_once(") ").unwrap();
-    let ticks = |place: usize| -> u64 { rest.split(' ').nth(place).unwrap().parse().unwrap() };
-    TICK * u32::try_from(ticks(11) + ticks(12)).unwrap()
+/// The cores of this machine.
+pub(crate) fn core_count() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::costs::Costs;
-use crate::machine::Kind;
+use crate::machine::{Kind, core_count};
 use crate::measure::{Comparison, Measurement, Setting};
 use crate::projection::{Projection, project};
 use crate::traffic::{Calls, Sizes};
@@ -64,22 +64,24 @@ fn measure_and_project(length: Duration, out: &Path) {
     let mut costs = HEAD_OF_COSTS.to_owned();
     let mut validation = HEAD_OF_VALIDATION.to_owned();
     for setting in settings() {
-        let (own, comparisons) = measurement.compare(&setting);
-        write_costs(&mut costs, setting.name, &own);
-        for comparison in &comparisons {
+        let own = measurement.compare(&setting, |comparison| {
             write_comparison(&mut validation, comparison);
-        }
-        fs::write(out.join("validation.csv"), &validation).unwrap();
+            fs::write(out.join("validation.csv"), &validation).unwrap();
+        });
+        write_costs(&mut costs, setting.name, &own);
     }
-    let node = measurement.node_costs(Kind::Encoder { threads: 2 }, ENCODER_BATCH);
+    let node = measurement.node_costs(core_count(), ENCODER_BATCH);
     write_costs(&mut costs, "a node of the projection", &node);
     fs::write(out.join("costs.csv"), costs).unwrap();
     let mut projection = HEAD_OF_PROJECTION.to_owned();
-    for it in project(&runtime, &node) {
+    for it in project(&runtime, &node, core_count()) {
         write_projection(&mut projection, &it);
     }
     fs::write(out.join("projection.csv"), projection).unwrap();
 }
+
+/// Documents of a call of timed executors, as `timed` has it.
+const TIMED_BATCH: usize = 32;
 
 /// Where simulation and reality are compared.
 fn settings() -> [Setting; 4] {
@@ -92,11 +94,8 @@ fn settings() -> [Setting; 4] {
         },
         executors: 8,
         gateways: 1,
-        batch: 32,
-        sizes: Sizes {
-            usual: 1,
-            every_tenth: 16,
-        },
+        batch: TIMED_BATCH,
+        sizes: SOME_LARGE,
         calls: [300.0, 900.0, 1500.0, 2100.0]
             .map(Calls::PerSecond)
             .into_iter()
@@ -110,7 +109,7 @@ fn settings() -> [Setting; 4] {
         gateways: 1,
         batch: ENCODER_BATCH,
         sizes: Sizes::of(1),
-        calls: [1, 2, 4, 16, 64].map(Calls::Callers).into(),
+        calls: [4, 16, 128].map(Calls::Callers).into(),
     };
     [
         Setting {
@@ -120,9 +119,13 @@ fn settings() -> [Setting; 4] {
             ..timed
         },
         Setting {
-            name: "1 encoder, 1 gateway, 32 documents",
-            sizes: Sizes::of(32),
-            calls: [1, 2, 4, 16].map(Calls::Callers).into(),
+            name: "1 encoder, 1 gateway, 1 or 16 documents",
+            sizes: SOME_LARGE,
+            calls: [150.0, 400.0]
+                .map(Calls::PerSecond)
+                .into_iter()
+                .chain([4, 16].map(Calls::Callers))
+                .collect(),
             ..encoder
         },
         timed,
@@ -130,20 +133,28 @@ fn settings() -> [Setting; 4] {
     ]
 }
 
-const HEAD_OF_COSTS: &str =
-    "setting,call_us,call_document_us,gateway_us,gateway_document_us,rest_us\n";
+/// One request in ten has 16 documents, and the others have one.
+const SOME_LARGE: Sizes = Sizes {
+    usual: 1,
+    one_in_ten: 16,
+};
+
+const HEAD_OF_COSTS: &str = "setting,call_us,call_document_us,call_request_us,after_idle_us,gateway_us,gateway_document_us,overhead_us\n";
 
 fn write_costs(text: &mut String, name: &str, costs: &Costs) {
     let Costs {
         call,
+        request_us,
+        after_idle_us,
         gateway,
-        rest_us,
+        overhead_us,
         ..
     } = costs;
+    let (call_us, call_document) = (call.fixed_us, call.document_us);
+    let (gateway_us, gateway_document) = (gateway.fixed_us, gateway.document_us);
     writeln!(
         text,
-        "\"{name}\",{:.1},{:.2},{:.1},{:.2},{rest_us:.1}",
-        call.fixed_us, call.document_us, gateway.fixed_us, gateway.document_us
+        "\"{name}\",{call_us:.1},{call_document:.2},{request_us:.2},{after_idle_us:.1},{gateway_us:.1},{gateway_document:.2},{overhead_us:.1}"
     )
     .unwrap();
 }
@@ -185,8 +196,8 @@ fn write_projection(text: &mut String, it: &Projection) {
         it.full.executors_busy,
         it.full.gateways_busy,
         it.full.networks_busy,
-        it.used.seen.p50_ms,
-        it.used.seen.p99_ms,
+        it.at_part.seen.p50_ms,
+        it.at_part.seen.p99_ms,
         it.full.choice.as_secs_f64() * 1e6,
         it.node_hours()
     )

@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 use crate::cluster::{Shape, simulate};
 use crate::costs::{Cost, Costs};
 use crate::load::load;
-use crate::machine::{Kind, Machine};
+use crate::machine::{Kind, Machine, core_count};
 use crate::traffic::{Answer, Calls, Seen, Sizes, Traffic, float};
 
 /// Numbers of a vector of the encoder.
@@ -16,8 +16,15 @@ const VECTOR: usize = 384;
 /// Bytes of the tutorial's document with its vector, as a gateway sends it.
 const DOCUMENT_BYTES: f64 = 1_680.0;
 
-/// Callers that keep a gateway busy.
-const CALLERS: usize = 64;
+/// Callers with few requests in progress, and callers that keep a gateway busy.
+const FEW: usize = 8;
+const MANY: usize = 64;
+
+/// How many times as long a simulation is as the load beside it, so that its figures depend less on chance.
+const LONGER: u32 = 8;
+
+/// Requests a second that find an executor without work.
+const SELDOM: f64 = 50.0;
 
 /// A setting in which measured and simulated figures are compared.
 #[derive(Debug)]
@@ -29,6 +36,7 @@ pub(crate) struct Setting {
     /// Documents of a call.
     pub(crate) batch: usize,
     pub(crate) sizes: Sizes,
+    /// None of these is a load with which costs are measured.
     pub(crate) calls: Vec<Calls>,
 }
 
@@ -49,8 +57,7 @@ pub(crate) struct Measurement<'r> {
 
 impl Measurement<'_> {
     fn load(&self, urls: &[String], calls: Calls, sizes: Sizes) -> Vec<Answer> {
-        let traffic = self.traffic(calls, sizes);
-        load(self.runtime, urls, traffic, 1)
+        load(self.runtime, urls, self.traffic(calls, sizes), 1)
     }
 
     fn traffic(&self, calls: Calls, sizes: Sizes) -> Traffic {
@@ -61,57 +68,88 @@ impl Measurement<'_> {
         }
     }
 
-    /// Measures the costs in `it`, then compares all loads of the setting.
-    pub(crate) fn compare(&self, setting: &Setting) -> (Costs, Vec<Comparison>) {
-        let machine = Machine::start(setting.kind, setting.executors, setting.gateways);
-        let costs = self.costs(&machine, setting.batch);
+    /// Measures the costs in a setting, then compares all of its loads. Gives each comparison to `take` at once.
+    pub(crate) fn compare(&self, setting: &Setting, mut take: impl FnMut(&Comparison)) -> Costs {
+        let Setting {
+            kind,
+            executors,
+            gateways,
+            ..
+        } = *setting;
+        let machine = Machine::start(kind, executors, gateways);
+        let gateway = self.gateway_cost(&machine, FEW);
+        let costs = self.costs(&machine, setting.batch, gateway);
         let shape = Shape {
-            gateways: setting.gateways,
-            gateway_threads: 1,
-            executors: setting.executors,
+            gateways,
+            gateway_threads: core_count(),
+            executors,
             gateway_bytes_per_s: None,
         };
-        let comparisons = setting.calls.iter().map(|calls| {
-            let answers = self.load(&machine.gateways(), *calls, setting.sizes);
-            let traffic = self.traffic(*calls, setting.sizes);
-            Comparison {
+        for calls in setting.calls.iter().copied() {
+            let answers = self.load(&machine.gateways(), calls, setting.sizes);
+            let traffic = Traffic {
+                length: self.length * LONGER,
+                ..self.traffic(calls, setting.sizes)
+            };
+            let simulated = async { simulate(shape, &costs, traffic, 2).seen };
+            take(&Comparison {
                 setting: setting.name,
-                calls: *calls,
+                calls,
                 measured: Seen::of(&answers, self.length),
-                simulated: self
-                    .runtime
-                    .block_on(async { simulate(shape, &costs, traffic, 2).seen }),
-            }
-        });
-        let comparisons = comparisons.collect();
-        (costs, comparisons)
+                simulated: self.runtime.block_on(simulated),
+            });
+        }
+        costs
     }
 
-    /// What requests cost on this machine.
-    pub(crate) fn costs(&self, machine: &Machine, batch: usize) -> Costs {
-        let numbers = [1, 8, 32];
-        let call = self.call_cost(machine, &numbers);
-        let gateway = self.gateway_cost(machine, 8);
+    /// What requests cost on this machine, with gateways that need this CPU time.
+    fn costs(&self, machine: &Machine, batch: usize, gateway: Cost) -> Costs {
+        let call = self.call_cost(machine);
         let alone = self.load(&machine.gateways(), Calls::Callers(1), Sizes::of(1));
         let alone_us = Seen::of(&alone, self.length).p50_ms * 1e3;
+        let overhead_us = alone_us - call.us(1.0) - gateway.us(1.0);
+        assert!(
+            overhead_us > 0.0,
+            "a request takes {alone_us} us, less than {call:?} and {gateway:?}"
+        );
         Costs {
             call,
+            request_us: self.request_cost(machine, call, batch),
+            after_idle_us: self.after_idle_cost(machine),
             gateway,
-            rest_us: (alone_us - call.us(1.0) - gateway.us(1.0)).max(0.0),
+            overhead_us,
             batch,
-            document_bytes: 0.0,
+            document_bytes: DOCUMENT_BYTES,
         }
     }
 
-    /// Two callers without a gateway keep an executor busy, and their requests never share a call: while one is in its call,
-    /// the other waits. So a call takes as long as it takes from one reply to the next.
-    fn call_cost(&self, machine: &Machine, numbers: &[usize]) -> Cost {
-        let us = numbers.iter().map(|&documents| {
+    /// Two callers without a gateway keep an executor busy. The second begins while a request of the first is in its call, so
+    /// they do not share calls, and a call takes as long as it takes from one reply to the next.
+    fn call_cost(&self, machine: &Machine) -> Cost {
+        let us = [1, 8, 32].map(|documents| {
             let answers = self.load(&machine.executor(), Calls::Callers(2), Sizes::of(documents));
             let seen = Seen::of(&answers, self.length);
             (float(documents), 1e6 / seen.requests_per_s)
         });
-        Cost::fit(&us.collect::<Vec<_>>())
+        Cost::fit(&us)
+    }
+
+    /// What a further request in a call costs besides its document. Half of many callers wait while a call serves the others.
+    fn request_cost(&self, machine: &Machine, call: Cost, batch: usize) -> f64 {
+        let answers = self.load(&machine.executor(), Calls::Callers(MANY), Sizes::of(1));
+        let seen = Seen::of(&answers, self.length);
+        let requests = float(batch.min(MANY / 2));
+        let call_us = 1e6 * requests / seen.requests_per_s;
+        ((call_us - call.us(requests)) / (requests - 1.0)).max(0.0)
+    }
+
+    /// How much longer a call takes if its executor had nothing to do before: other programs have taken its place in the caches.
+    fn after_idle_cost(&self, machine: &Machine) -> f64 {
+        let p50_us = |calls| {
+            let answers = self.load(&machine.executor(), calls, Sizes::of(1));
+            Seen::of(&answers, self.length).p50_ms * 1e3
+        };
+        (p50_us(Calls::PerSecond(SELDOM)) - p50_us(Calls::Callers(1))).max(0.0)
     }
 
     /// The CPU time of the gateways for a request. With many callers it is smaller, because a thread that wakes up finds several
@@ -130,18 +168,19 @@ impl Measurement<'_> {
         Cost::fit(&us)
     }
 
-    /// What requests cost on nodes like this machine: an encoder with all cores, and gateways that are busy.
-    pub(crate) fn node_costs(&self, encoder: Kind, batch: usize) -> Costs {
-        let executor_without_work = Kind::Timed {
-            call_us: 0,
-            document_us: 0,
-            vector: VECTOR,
-        };
-        let gateway = self.gateway_cost(&Machine::start(executor_without_work, 1, 1), CALLERS);
-        Costs {
-            gateway,
-            document_bytes: DOCUMENT_BYTES,
-            ..self.costs(&Machine::start(encoder, 1, 1), batch)
-        }
+    /// What requests cost on nodes like this machine: an encoder with these threads, and gateways that are busy.
+    pub(crate) fn node_costs(&self, threads: usize, batch: usize) -> Costs {
+        let idle = Machine::start(IDLE, 1, 1);
+        let gateway = self.gateway_cost(&idle, MANY);
+        drop(idle);
+        let node = Machine::start(Kind::Encoder { threads }, 1, 1);
+        self.costs(&node, batch, gateway)
     }
 }
+
+/// An executor that only adds vectors.
+const IDLE: Kind = Kind::Timed {
+    call_us: 0,
+    document_us: 0,
+    vector: VECTOR,
+};

@@ -11,17 +11,15 @@ use crate::traffic::{Calls, Sizes, Traffic, float};
 /// Nodes with one executor each.
 const NODES: usize = 100;
 
-/// Threads of a gateway, on a node of its own like that of an executor.
-const GATEWAY_THREADS: usize = 2;
-
 /// Bytes that a network of 10 Gbit/s moves in a second.
 const TEN_GBIT: f64 = 1.25e9;
 
-/// Documents that callers have under way for each executor, so that it is never idle.
-const UNDER_WAY: usize = 64;
+/// Documents and requests that callers have under way for each executor, at least, so that it is rarely idle.
+const DOCUMENTS: usize = 64;
+const REQUESTS: usize = 16;
 
 /// The part of the largest throughput at which response times are simulated.
-const USED: f64 = 0.7;
+const PART: f64 = 0.7;
 
 const LENGTH: Duration = Duration::from_secs(4);
 
@@ -33,12 +31,13 @@ pub(crate) struct Projection {
     pub(crate) network: &'static str,
     /// With as many callers as it can serve.
     pub(crate) full: Outcome,
-    /// With requests that arrive by chance, at [`USED`] of what it can do.
-    pub(crate) used: Outcome,
+    /// With Poisson arrivals, at [`PART`] of what it can do.
+    pub(crate) at_part: Outcome,
 }
 
 /// Clusters with more and more gateways, for requests of one document and of 32.
-pub(crate) fn project(runtime: &Runtime, costs: &Costs) -> Vec<Projection> {
+/// A gateway has a node of its own, with as many threads.
+pub(crate) fn project(runtime: &Runtime, costs: &Costs, threads: usize) -> Vec<Projection> {
     let mut projections = Vec::new();
     for (documents, gateways) in [(1, &[1, 2, 4, 8, 16, 32][..]), (32, &[1, 2, 4])] {
         for &gateways in gateways {
@@ -46,7 +45,7 @@ pub(crate) fn project(runtime: &Runtime, costs: &Costs) -> Vec<Projection> {
             for (network, rate) in networks {
                 let shape = Shape {
                     gateways,
-                    gateway_threads: GATEWAY_THREADS,
+                    gateway_threads: threads,
                     executors: NODES,
                     gateway_bytes_per_s: Some(rate),
                 };
@@ -58,15 +57,15 @@ pub(crate) fn project(runtime: &Runtime, costs: &Costs) -> Vec<Projection> {
                     };
                     runtime.block_on(async { simulate(shape, costs, traffic, 3) })
                 };
-                let callers = NODES * UNDER_WAY.div_ceil(documents);
+                let callers = NODES * DOCUMENTS.div_ceil(documents).max(REQUESTS);
                 let full = of(Calls::Callers(callers));
-                let used = of(Calls::PerSecond(full.seen.requests_per_s * USED));
+                let at_part = of(Calls::PerSecond(full.seen.requests_per_s * PART));
                 projections.push(Projection {
                     documents,
                     gateways,
                     network,
                     full,
-                    used,
+                    at_part,
                 });
             }
         }

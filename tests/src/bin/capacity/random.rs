@@ -1,5 +1,7 @@
 //! Random numbers that a seed repeats (splitmix64).
 
+use crate::traffic::float;
+
 /// The state of a generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
@@ -19,7 +21,17 @@ impl Random {
         f64::from_bits(mixed >> 12 | 1_f64.to_bits()) - 1.0
     }
 
-    /// The time until the next of events that happen by chance, so many a second on average.
+    /// One of so many numbers from 0.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is smaller than the number that was given"
+    )]
+    pub(crate) fn below(&mut self, count: usize) -> usize {
+        (self.next() * float(count)) as usize
+    }
+
+    /// Seconds until the next of Poisson arrivals, so many a second on average.
     pub(crate) fn until_next(&mut self, per_second: f64) -> f64 {
         -(1.0 - self.next()).ln() / per_second
     }

@@ -7,9 +7,9 @@ use crate::random::Random;
 /// Who sends requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Calls {
-    /// Requests that arrive by chance, so many a second.
+    /// An open loop: Poisson arrivals, so many a second.
     PerSecond(f64),
-    /// So many callers, each of which sends the next request after the reply.
+    /// A closed loop: so many callers, each of which sends the next request after the reply.
     Callers(usize),
 }
 
@@ -17,8 +17,8 @@ pub(crate) enum Calls {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sizes {
     pub(crate) usual: usize,
-    /// One request in ten has this many.
-    pub(crate) every_tenth: usize,
+    /// On average, one request in ten has this many.
+    pub(crate) one_in_ten: usize,
 }
 
 /// The load on a cluster.
@@ -48,17 +48,24 @@ pub(crate) struct Seen {
     pub(crate) p99_ms: f64,
 }
 
+impl Traffic {
+    /// When a caller sends its first request: one after another, during a twentieth of the run.
+    pub(crate) fn begins(self, caller: usize, callers: usize) -> Duration {
+        self.length.mul_f64(0.05 * float(caller) / float(callers))
+    }
+}
+
 impl Sizes {
     pub(crate) const fn of(documents: usize) -> Self {
         Self {
             usual: documents,
-            every_tenth: documents,
+            one_in_ten: documents,
         }
     }
 
     pub(crate) fn next(self, random: &mut Random) -> usize {
         match random.next() < 0.1 {
-            true => self.every_tenth,
+            true => self.one_in_ten,
             false => self.usual,
         }
     }
