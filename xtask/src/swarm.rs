@@ -5,6 +5,7 @@
 
 mod comparison;
 mod plot;
+mod records;
 
 use std::fmt::Write;
 use std::fs;
@@ -17,6 +18,7 @@ use crate::repository::programs;
 use crate::setup;
 use crate::shell;
 use crate::statistics::quantile;
+use crate::swarm::records::{Request, events, requests};
 
 /// The files that a run writes.
 const RESULTS: [&str; 5] = [
@@ -80,14 +82,6 @@ pub(crate) struct Args {
     out: PathBuf,
 }
 
-/// A request: when it was to leave, how long it took, and in how many attempts.
-#[derive(Debug)]
-pub(crate) struct Request {
-    due_s: f64,
-    took_ms: f64,
-    attempts: u32,
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     fs::create_dir_all(&args.out).context("cannot create the folder for the figures")?;
     let out = args.out.canonicalize()?;
@@ -113,7 +107,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let requests = requests(&read(&out, "requests.csv")?);
     let events = read(&out, "events.csv")?;
-    let events = self::events(&events);
+    let events = records::events(&events);
     text += &table(&requests, &events);
     fs::write(out.join("swarm.md"), &text)?;
     fs::write(out.join("timeline.svg"), plot::draw(&requests, &events))?;
@@ -132,25 +126,6 @@ fn read(folder: &Path, name: &str) -> anyhow::Result<String> {
     let path = folder.join(name);
     fs::read_to_string(&path)
         .with_context(|| format!("no `{}`: was the test skipped?", path.display()))
-}
-
-fn requests(text: &str) -> Vec<Request> {
-    let request = |line: &str| {
-        let mut parts = line.split(',');
-        Some(Request {
-            due_s: parts.next()?.parse().ok()?,
-            took_ms: parts.next()?.parse().ok()?,
-            attempts: parts.next()?.parse().ok()?,
-        })
-    };
-    text.lines().filter_map(request).collect()
-}
-
-fn events(text: &str) -> Vec<(f64, &str)> {
-    let event = |line: &'_ str| -> Option<f64> { line.split_once(',')?.0.parse().ok() };
-    let lines = text.lines();
-    let named = lines.filter_map(|line| Some((event(line)?, line.split_once(',')?.1)));
-    named.collect()
 }
 
 /// A row for the time from each event to the next.

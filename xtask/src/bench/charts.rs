@@ -9,6 +9,7 @@ use crate::bench::bar_chart::draw;
 use crate::bench::runs;
 use crate::repository::root;
 use crate::soak::{Records, plot};
+use crate::swarm;
 
 /// Where the charts lie, from the top folder.
 const FOLDER: &str = "docs/src/charts";
@@ -54,6 +55,17 @@ const PLOTS: &[Plot] = &[
 /// The run of `cargo xtask soak` that the book shows.
 const SOAK: &str = "2026-11-28-amd-epyc-2-cores-soak";
 
+/// The run of `cargo xtask swarm tutorial` that the book shows.
+const SWARM: &str = "2026-11-28-amd-epyc-2-cores-swarm-tutorial";
+
+fn swarm_path() -> PathBuf {
+    root().join(FOLDER).join("swarm.svg")
+}
+
+fn draw_swarm() -> anyhow::Result<String> {
+    swarm::draw(&root().join("tests/load/runs").join(SWARM))
+}
+
 fn soak_path() -> PathBuf {
     root().join(FOLDER).join("soak.svg")
 }
@@ -75,6 +87,10 @@ pub(super) fn draw_all() -> anyhow::Result<()> {
     let path = soak_path();
     fs::write(&path, draw_soak()?).with_context(|| format!("cannot write `{}`", path.display()))?;
     eprintln!("drew {FOLDER}/soak.svg from the run {SOAK}");
+    let path = swarm_path();
+    fs::write(&path, draw_swarm()?)
+        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    eprintln!("drew {FOLDER}/swarm.svg from the run {SWARM}");
     Ok(())
 }
 
@@ -98,6 +114,11 @@ mod tests {
         assert!(
             drawn == draw_soak().unwrap(),
             "the chart of the soak is stale: run `cargo xtask bench report`"
+        );
+        let drawn = fs::read_to_string(swarm_path()).unwrap_or_default();
+        assert!(
+            drawn == draw_swarm().unwrap(),
+            "the chart of the Swarm is stale: run `cargo xtask bench report`"
         );
     }
 }

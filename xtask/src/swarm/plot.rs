@@ -1,7 +1,7 @@
 //! Draws a run as an SVG: times of requests, replies and second attempts, while engines fail.
 
 use crate::statistics::quantile;
-use crate::swarm::Request;
+use crate::swarm::records::Request;
 use crate::timeline::Timeline;
 
 /// Events that begin a fault. The next event ends it.
@@ -21,14 +21,21 @@ struct Second {
 /// The run as a picture.
 pub(crate) fn draw(requests: &[Request], events: &[(f64, &str)]) -> String {
     let seconds = seconds(requests);
+    let length = requests.last().map_or(0.0, |it| it.due_s);
+    // The last second has fewer requests than the others.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "seconds of a run"
+    )]
+    let whole = length as usize;
     #[allow(clippy::cast_precision_loss, reason = "seconds of a run")]
     let points = |pick: fn(&Second) -> f64| {
-        let values = seconds.iter().map(pick).enumerate();
+        let values = seconds[..whole].iter().map(pick).enumerate();
         // A second without requests has no times.
         let known = values.filter(|(_, value)| value.is_finite());
         known.map(|(at, value)| (at as f64, value)).collect()
     };
-    let length = requests.last().map_or(0.0, |it| it.due_s);
     let names: Vec<&str> = events
         .iter()
         .map(|it| it.1)
@@ -50,13 +57,8 @@ pub(crate) fn draw(requests: &[Request], events: &[(f64, &str)]) -> String {
         "p50, ms",
         vec![("", points(|it| quantile(&it.took_ms, 0.5)))],
     );
-    #[allow(clippy::cast_precision_loss, reason = "requests of a second")]
-    let answered = points(|it| it.took_ms.len() as f64);
-    plot.panel("answered, of each second", vec![("", answered)]);
-    plot.panel(
-        "sent again, of each second",
-        vec![("", points(|it| it.sent_again))],
-    );
+    plot.panel("replies/s", vec![("", points(|it| it.answered))]);
+    plot.panel("sent again/s", vec![("", points(|it| it.sent_again))]);
     plot.finish()
 }
 
