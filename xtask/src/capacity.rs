@@ -106,9 +106,9 @@ impl Comparison<'_> {
     /// is shown and not judged.
     fn missed(&self) -> Vec<String> {
         let figures = [("requests/s", self.per_s), ("p50", self.p50_ms)];
-        let wrong = figures
-            .into_iter()
-            .filter(|(_, it)| difference(*it).abs() > TOLERATED);
+        // A figure that is not a number is wrong, too.
+        let is_right = |it: [f64; 2]| difference(it).abs() <= TOLERATED;
+        let wrong = figures.into_iter().filter(|(_, it)| !is_right(*it));
         let text = wrong.map(|(name, it)| {
             let percent = difference(it) * 100.0;
             format!("{}, {}: {name} {percent:+.0} %", self.setting, self.load)
