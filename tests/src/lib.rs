@@ -14,6 +14,7 @@ mod metrics;
 mod peers;
 mod postgres;
 mod program;
+mod random;
 pub mod raw;
 mod requests;
 mod stock;
@@ -29,5 +30,6 @@ pub use peers::{
 };
 pub use postgres::Postgres;
 pub use program::{Program, eventually, is_alive, send};
-pub use requests::{PlainReply, client, post, request, said, texts, texts_of};
+pub use random::SplitMix64;
+pub use requests::{PlainReply, TUTORIAL_SENTENCE, client, post, request, said, texts, texts_of};
 pub use stock::{Stock, free_port};

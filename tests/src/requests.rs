@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::flow::TestFlow;
 
+/// The tutorial's sentence: 14 tokens with the two special ones.
+pub const TUTORIAL_SENTENCE: &str = "Using a GPU allows you to significantly speed up encoding.";
+
 /// A request with a document for each text.
 pub fn texts(endpoint: &str, texts: &[&str]) -> Envelope {
     request(endpoint, texts, &Value::Null)

@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,7 +23,7 @@ const TOLERATED: f64 = 0.15;
 pub(crate) struct Args {
     /// Seconds for which each load is measured.
     #[arg(long, default_value = "8")]
-    seconds: f64,
+    seconds: NonZeroU32,
 
     /// Folder for the results; by default a new one in tests/load/runs/.
     #[arg(long)]
@@ -63,7 +64,7 @@ pub(crate) fn build() -> anyhow::Result<()> {
 }
 
 /// Runs the program; its tables, and what the simulation got wrong.
-fn measure(seconds: f64, folder: &Path) -> anyhow::Result<(String, Vec<String>)> {
+fn measure(seconds: NonZeroU32, folder: &Path) -> anyhow::Result<(String, Vec<String>)> {
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
     let target = programs("release");

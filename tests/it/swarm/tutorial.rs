@@ -12,14 +12,11 @@ use std::time::{Duration, Instant};
 
 use flow_core::Deadline;
 use flow_net::Client;
-use flow_tests::{Program, TestFlow, flow_command, said, skipped, texts};
+use flow_tests::{Program, TUTORIAL_SENTENCE, TestFlow, flow_command, said, skipped, texts};
 
 use super::load::Question;
 use super::{Deployed, PORT, TWO_GATEWAYS, while_engines_fail, wished};
 use crate::images;
-
-/// The tutorial's sentence.
-const SENTENCE: &str = "Using a GPU allows you to significantly speed up encoding.";
 
 /// Documents of the tutorial, of which each of two clients sends half.
 const DOCUMENTS: usize = 10_000;
@@ -67,7 +64,11 @@ impl Entrance {
     /// Two clients at once, from their start to the end of the second.
     fn documents_per_s(&self, folder: &Path) -> f64 {
         let input = folder.join("tutorial");
-        fs::write(&input, format!("{SENTENCE}\n").repeat(DOCUMENTS / 2)).unwrap();
+        fs::write(
+            &input,
+            format!("{TUTORIAL_SENTENCE}\n").repeat(DOCUMENTS / 2),
+        )
+        .unwrap();
         let outputs = [0, 1].map(|number| folder.join(format!("vectors-{number}.jsonl")));
         let begun = Instant::now();
         let posts = self.urls.iter().zip(&outputs).map(|(url, output)| {
@@ -91,7 +92,7 @@ impl Entrance {
     #[tokio::main(flavor = "current_thread")]
     async fn alone_ms(&self) -> Vec<f64> {
         let client = Client::connect(&self.urls[0]).await.unwrap();
-        let request = texts("/encode", &[SENTENCE]);
+        let request = texts("/encode", &[TUTORIAL_SENTENCE]);
         let mut times = Vec::with_capacity(ALONE);
         for _ in 0..ALONE {
             let begun = Instant::now();

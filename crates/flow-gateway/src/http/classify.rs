@@ -6,7 +6,7 @@ use flow_core::{CallOptions, Code, DocArrayVersion, Document, DocumentArray, Fai
 use serde_json::{Map, Value};
 
 use super::api_error::ApiError;
-use super::model_call::{ModelCall, ModelWork, PIECE_TEXTS, check_texts};
+use super::model_call::{ModelCall, ModelWork, OWN_DOCUMENTS, PIECE_TEXTS, check_texts};
 use super::models::{ServedModel, ServedModels};
 use super::truncation::Truncation;
 use crate::service::GatewayService;
@@ -14,8 +14,6 @@ use crate::service::GatewayService;
 /// Parameters of a classifier.
 const RAW_SCORES: &str = "raw_scores";
 const TOP_K: &str = "top_k";
-const ACCESS_PATHS: &str = "access_paths";
-
 /// Maximum scores of one call: 64 MiB in memory, and several times that as JSON.
 const SCORES_MAX: usize = 4 << 20;
 
@@ -157,7 +155,7 @@ fn parameters(
 ) -> Result<Map<String, Value>, ApiError> {
     let parameters = [
         (TOP_K, labels.into()),
-        (ACCESS_PATHS, "@r".into()),
+        (OWN_DOCUMENTS.0, OWN_DOCUMENTS.1.into()),
         (RAW_SCORES, request.raw_scores.into()),
     ];
     let parameters = parameters.map(|(name, value): (_, Value)| (name.to_owned(), value));

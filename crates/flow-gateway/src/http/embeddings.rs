@@ -5,7 +5,7 @@ use flow_core::{CallOptions, Document, EmbeddingType, Failure, Tensor};
 use serde_json::{Map, Value, json};
 
 use super::api_error::ApiError;
-use super::model_call::{ModelCall, ModelWork, PIECE_TEXTS, check_texts};
+use super::model_call::{ModelCall, ModelWork, OWN_DOCUMENTS, PIECE_TEXTS, check_texts};
 use super::models::{ServedModel, ServedModels};
 use super::truncation::Truncation;
 use crate::service::GatewayService;
@@ -98,7 +98,8 @@ fn ask_for_floats(model: &ServedModel, parameters: &mut Map<String, Value>) {
 /// Asks for the vectors of the texts themselves, if the executor would encode nested documents.
 fn ask_for_own_texts(model: &ServedModel, parameters: &mut Map<String, Value>) {
     if model.info.as_ref().is_some_and(|info| info.reads_nested) {
-        parameters.insert("access_paths".to_owned(), json!("@r"));
+        let (name, value) = OWN_DOCUMENTS;
+        parameters.insert(name.to_owned(), value.into());
     }
 }
 

@@ -22,6 +22,9 @@ use crate::request_record::Part;
 use crate::service::{GatewayService, UnaryReply};
 use crate::stages::StageTimes;
 
+/// The parameter that chooses documents, and its value for those of the request and not for documents nested in them.
+pub(super) const OWN_DOCUMENTS: (&str, &str) = ("access_paths", "@r");
+
 /// Texts of one piece: as many as the batches of an encoder on the CPU have.
 pub(super) const PIECE_TEXTS: usize = 64;
 

@@ -4,7 +4,7 @@ use flow_core::{CallOptions, Code, DocArrayVersion, Document, DocumentArray, Fai
 use serde_json::{Map, Value};
 
 use super::api_error::{ApiError, ErrorKind};
-use super::model_call::{ModelCall, ModelWork, PIECE_TEXTS, check_texts};
+use super::model_call::{ModelCall, ModelWork, OWN_DOCUMENTS, PIECE_TEXTS, check_texts};
 use super::models::{ServedModel, ServedModels};
 use super::truncation::Truncation;
 use crate::service::GatewayService;
@@ -15,8 +15,6 @@ const RELEVANCE: &str = "relevance";
 /// Parameters of a reranker.
 const RAW_SCORES: &str = "raw_scores";
 const TOP_K: &str = "top_k";
-const ACCESS_PATHS: &str = "access_paths";
-
 /// Longest query, in bytes: far more than models read. It is sent with each piece of a call.
 const QUERY_LEN_MAX: usize = 64 << 10;
 
@@ -120,7 +118,7 @@ fn parameters(
 ) -> Result<Map<String, Value>, ApiError> {
     let parameters = [
         (TOP_K, PIECE_TEXTS.into()),
-        (ACCESS_PATHS, "@r".into()),
+        (OWN_DOCUMENTS.0, OWN_DOCUMENTS.1.into()),
         (RAW_SCORES, request.raw_scores.into()),
     ];
     let parameters = parameters.map(|(name, value): (_, Value)| (name.to_owned(), value));

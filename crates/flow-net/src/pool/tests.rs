@@ -27,6 +27,16 @@ async fn the_least_busy_replica_is_leased() {
 }
 
 #[tokio::test]
+async fn pools_with_different_first_turns_begin_with_different_replicas() {
+    let first = |turn| {
+        let lease = pool(3).with_first_turn(turn).lease(Instant::now());
+        lease.unwrap().replica().uri().to_owned()
+    };
+    let begun: std::collections::BTreeSet<String> = (0..3).map(first).collect();
+    assert_eq!(begun.len(), 3);
+}
+
+#[tokio::test]
 async fn a_replica_that_cannot_be_reached_is_avoided_for_a_while() {
     let pool = pool(2);
     let now = Instant::now();

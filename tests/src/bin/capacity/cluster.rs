@@ -441,16 +441,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_who_share_a_call_wait_for_the_requests_of_the_others_too() {
-        let costs = Costs {
-            request_us: 100.0,
-            ..COSTS
-        };
-        assert!((costs.call_us(1, 4) - costs.call.us(4.0)).abs() < 1e-9);
-        assert!((costs.call_us(3, 4) - costs.call.us(4.0) - 200.0).abs() < 1e-9);
-    }
-
-    #[tokio::test]
     async fn a_call_after_a_pause_takes_longer() {
         let costs = Costs {
             after_idle_us: 5000.0,
@@ -467,7 +457,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_that_arrive_by_chance_are_all_answered_while_there_is_capacity() {
+    async fn poisson_arrivals_are_all_answered_while_there_is_capacity() {
         let outcome = simulated(SHAPE, Calls::PerSecond(1000.0), 1);
         assert!(
             is_near(outcome.seen.requests_per_s, 1000.0, 0.06),

@@ -78,6 +78,25 @@ mod tests {
     }
 
     #[test]
+    fn each_further_request_makes_a_call_longer() {
+        let call = Cost {
+            fixed_us: 2000.0,
+            document_us: 500.0,
+        };
+        let costs = Costs {
+            call,
+            request_us: 100.0,
+            after_idle_us: 0.0,
+            gateway: call,
+            overhead_us: 0.0,
+            batch: 32,
+            document_bytes: 0.0,
+        };
+        assert!((costs.call_us(1, 4) - 4000.0).abs() < 1e-9);
+        assert!((costs.call_us(3, 4) - 4200.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_large_request_that_is_measured_badly_does_not_hide_what_a_small_one_costs() {
         // A tenth too much for the largest, which is forty times the error of the smallest.
         let fitted = Cost::fit(&[(1.0, 100.0), (8.0, 380.0), (100.0, 4_466.0)]);

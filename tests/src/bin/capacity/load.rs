@@ -7,14 +7,11 @@ use std::time::{Duration, Instant};
 use flow_core::Deadline;
 use flow_net::Client;
 use flow_proto::Envelope;
-use flow_tests::{said, texts};
+use flow_tests::{TUTORIAL_SENTENCE, said, texts};
 use tokio::runtime::Runtime;
 
 use crate::random::Random;
 use crate::traffic::{Answer, Calls, Traffic};
-
-/// The tutorial's sentence: 14 tokens with the two special ones.
-const SENTENCE: &str = "Using a GPU allows you to significantly speed up encoding.";
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -48,7 +45,7 @@ impl Run {
 }
 
 fn request(documents: usize) -> Envelope {
-    texts("/encode", &vec![SENTENCE; documents])
+    texts("/encode", &vec![TUTORIAL_SENTENCE; documents])
 }
 
 /// Sends requests to these addresses: each caller to one of them, and arrivals in turn. Gives the replies.

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::from(2);
     };
-    measure_and_project(Duration::from_secs_f64(seconds), &PathBuf::from(out));
+    measure_and_project(Duration::from_secs(seconds), &PathBuf::from(out));
     ExitCode::SUCCESS
 }
 

@@ -20,7 +20,7 @@ const DOCUMENT_BYTES: f64 = 1_680.0;
 const FEW: usize = 8;
 const MANY: usize = 64;
 
-/// How many times as long a simulation is as the load beside it, so that its figures depend less on chance.
+/// A simulated load lasts this many times longer than the measured one, which reduces its sampling error.
 const LONGER: u32 = 8;
 
 /// Requests a second that find an executor without work.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use flow_tests::SplitMix64;
+
 /// The shortest and the longest pause between the starts of two faults, in milliseconds.
 const PAUSE_MS: (u64, u64) = (4_000, 10_000);
 
@@ -136,24 +138,6 @@ fn shuffled_faults(draws: &mut SplitMix64) -> Vec<Fault> {
         faults.swap(last, usize::try_from(other).unwrap_or_default());
     }
     faults
-}
-
-/// SplitMix64: the same numbers for the same seed, on every machine and in every version.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from the first to the second, both included.
-    fn between(&mut self, (least, most): (u64, u64)) -> u64 {
-        least + self.next() % (most - least + 1)
-    }
 }
 
 #[cfg(test)]

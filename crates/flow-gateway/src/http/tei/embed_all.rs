@@ -8,7 +8,7 @@ use serde_json::Map;
 
 use super::super::api_error::ApiError;
 use super::super::json_request::{JsonRequest, json_reply};
-use super::super::model_call::{ModelCall, check_texts};
+use super::super::model_call::{ModelCall, OWN_DOCUMENTS, check_texts};
 use super::super::models::{ServedModel, ServedModels};
 use super::super::prompts;
 use super::super::state::HttpState;
@@ -82,7 +82,7 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let texts = body.inputs.ok_or_else(missing)?.texts("inputs")?;
     check_texts(&state.service, "inputs", texts.iter())?;
     // It overrides the option of the flow file.
-    let mut parameters = Map::from_iter([("access_paths".to_owned(), "@r".into())]);
+    let mut parameters = Map::from_iter([(OWN_DOCUMENTS.0.to_owned(), OWN_DOCUMENTS.1.into())]);
     truncation(body.truncate, body.truncation_direction).write(&mut parameters, model)?;
     if let Some(name) = &body.prompt_name {
         prompts::choose(&mut parameters, model, name)?;

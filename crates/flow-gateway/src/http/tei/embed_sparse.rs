@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::super::api_error::ApiError;
 use super::super::json_request::{JsonRequest, json_reply};
-use super::super::model_call::{ModelCall, PIECE_TEXTS, check_texts};
+use super::super::model_call::{ModelCall, OWN_DOCUMENTS, PIECE_TEXTS, check_texts};
 use super::super::models::{ServedModel, ServedModels};
 use super::super::prompts;
 use super::super::state::HttpState;
@@ -77,7 +77,7 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let texts = body.inputs.ok_or_else(missing)?.texts("inputs")?;
     check_texts(&state.service, "inputs", texts.iter())?;
     // They override the options of the flow file.
-    let parameters = [("access_paths", "@r"), ("tag", TAG)];
+    let parameters = [OWN_DOCUMENTS, ("tag", TAG)];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), Value::from(value)));
     let mut parameters = Map::from_iter(parameters);
     truncation(body.truncate, body.truncation_direction).write(&mut parameters, model)?;
