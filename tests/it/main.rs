@@ -10,6 +10,7 @@ mod bad_luck;
 mod chaos;
 mod cli;
 mod collector;
+mod colocation;
 mod compose;
 mod console;
 mod container_tutorial;

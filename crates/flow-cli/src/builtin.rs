@@ -3,8 +3,12 @@
 use std::process::ExitCode;
 
 use flow_core::closest;
-use flow_executor::{BadOption, ExecutorArgs, check_options, endpoints, run_with};
+use flow_executor::{
+    BadOption, ColocateError, ColocatedExecutor, Executor, ExecutorArgs, check_options, endpoints,
+    run_colocated, run_with,
+};
 use flow_spec::NotFound;
+use futures_util::future::LocalBoxFuture;
 use serde_json::{Map, Value};
 
 /// An executor that `flow executor --uses NAME` starts.
@@ -27,6 +31,18 @@ pub(crate) struct Builtin {
     pub(crate) keeps_state: bool,
     /// Serves it until a signal stops the process.
     pub(crate) run: fn(ExecutorArgs) -> ExitCode,
+    /// Loads it in this process, for the gateway.
+    pub(crate) colocate: Colocate,
+}
+
+/// Loads an executor in this process.
+type Colocate =
+    fn(ExecutorArgs) -> LocalBoxFuture<'static, Result<ColocatedExecutor, ColocateError>>;
+
+fn colocate<E: Executor>(
+    args: ExecutorArgs,
+) -> LocalBoxFuture<'static, Result<ColocatedExecutor, ColocateError>> {
+    Box::pin(run_colocated::<E>(args))
 }
 
 /// Variables with the token for the hub of models.
@@ -42,6 +58,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         variables: &[],
         keeps_state: false,
         run: run_with::<echo::Echo>,
+        colocate: colocate::<echo::Echo>,
     },
     #[cfg(feature = "pgvector")]
     Builtin {
@@ -55,6 +72,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         ],
         keeps_state: false,
         run: run_with::<pgvector_index::PgvectorIndex>,
+        colocate: colocate::<pgvector_index::PgvectorIndex>,
     },
     Builtin {
         name: "reranker",
@@ -64,6 +82,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         variables: HUB_TOKENS,
         keeps_state: false,
         run: run_with::<reranker::Reranker>,
+        colocate: colocate::<reranker::Reranker>,
     },
     Builtin {
         name: "segmenter",
@@ -73,6 +92,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         variables: &[],
         keeps_state: false,
         run: run_with::<segmenter::Segmenter>,
+        colocate: colocate::<segmenter::Segmenter>,
     },
     Builtin {
         name: "sentence-encoder",
@@ -82,6 +102,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         variables: HUB_TOKENS,
         keeps_state: false,
         run: run_with::<sentence_encoder::SentenceEncoder>,
+        colocate: colocate::<sentence_encoder::SentenceEncoder>,
     },
     Builtin {
         name: "sparse-encoder",
@@ -91,6 +112,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         variables: HUB_TOKENS,
         keeps_state: false,
         run: run_with::<sparse_encoder::SparseEncoderExecutor>,
+        colocate: colocate::<sparse_encoder::SparseEncoderExecutor>,
     },
     Builtin {
         name: "text-classifier",
@@ -100,6 +122,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         variables: HUB_TOKENS,
         keeps_state: false,
         run: run_with::<text_classifier::TextClassifierExecutor>,
+        colocate: colocate::<text_classifier::TextClassifierExecutor>,
     },
     Builtin {
         name: "vector-index",
@@ -109,6 +132,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         variables: &[],
         keeps_state: true,
         run: run_with::<vector_index::VectorIndex>,
+        colocate: colocate::<vector_index::VectorIndex>,
     },
 ];
 

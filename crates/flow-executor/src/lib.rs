@@ -87,7 +87,8 @@ pub use flow_trace::{Attribute, Span as RecordedSpan};
 pub use definition::Definition;
 pub use options::{BadOptions, check_options, endpoints};
 pub use run::{
-    ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_definition, run_with, start_log,
+    ColocateError, ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_colocated,
+    run_definition, run_with, start_log,
 };
 pub use sdk::{
     BatchMetric, Batching, CallError, Cancellation, ClassSchema, Count, DocsMatrix, Durations,
@@ -95,7 +96,9 @@ pub use sdk::{
     MethodSchema, Monitor, Parameters, Sizes, Span, SpanParent, Timer, Tokens, add_past_spans,
     span,
 };
-pub use server::{Addresses, ExecutorStatus, Monitoring, ServeError, ServerSettings, serve};
+pub use server::{
+    Addresses, ColocatedExecutor, ExecutorStatus, Monitoring, ServeError, ServerSettings, serve,
+};
 
 /// Compiles the examples of the book's page on executors.
 #[cfg(doctest)]

@@ -22,7 +22,9 @@ use self::exit_error::ExitError;
 use self::settings::{log_settings, settings};
 use crate::definition::Definition;
 use crate::sdk::Executor;
-use crate::server::{Addresses, Prepare, ServeError, prepare, serve_prepared};
+use crate::server::{
+    Addresses, ColocatedExecutor, Prepare, ServeError, colocate, prepare, serve_prepared,
+};
 use crate::worker::ExecutorReport;
 
 pub use args::{ExecutorArgs, PORT_VARIABLE};
@@ -62,6 +64,35 @@ pub fn run_with<E: Executor>(args: ExecutorArgs) -> ExitCode {
 #[must_use]
 pub fn run_definition<E: 'static>(definition: Definition<E>, args: ExecutorArgs) -> ExitCode {
     conclude(serve(preparation(definition), args, environment()))
+}
+
+/// Loads `E` in this process, for a gateway in it. The arguments say what it is, and nothing of how it listens.
+///
+/// # Errors
+///
+/// If its options do not fit, or it cannot load.
+pub async fn run_colocated<E: Executor>(
+    args: ExecutorArgs,
+) -> Result<ColocatedExecutor, ColocateError> {
+    let drain = Drain::new(args.grace);
+    let mut settings = settings(args, environment())?;
+    // The process itself exports its log.
+    settings.export.logs = None;
+    let prepared =
+        prepare(Definition::<E>::of(), &mut settings, &drain).map_err(ExitError::from)?;
+    let colocated = colocate(prepared, settings, &drain).await;
+    Ok(colocated.map_err(ExitError::from)?)
+}
+
+/// An executor does not run in this process.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ColocateError(String);
+
+impl From<ExitError> for ColocateError {
+    fn from(error: ExitError) -> Self {
+        Self(error.message)
+    }
 }
 
 /// Prints the error, if there is one, after the last lines of the log.

@@ -1,5 +1,6 @@
 //! Serves one executor: loads it, answers requests, reports its health, and shuts down gracefully.
 
+mod colocated;
 mod discovery;
 mod error;
 mod error_trailer;
@@ -9,33 +10,27 @@ mod parameter_check;
 mod prepare;
 mod routes;
 mod settings;
+mod started;
 
-use std::convert::Infallible;
-use std::path::Path;
-
-use flow_metrics::Registry;
 use flow_net::{
-    Accept, AnyListener, ByteBudget, CompressedElsewhere, Drain, GrpcService, Health, HttpService,
-    Listener, LocalListener, MetricsServer, MetricsServerError, RequestThread, Server, Stopped,
+    Accept, AnyListener, ByteBudget, CompressedElsewhere, Drain, GrpcService, HttpService,
+    Listener, LocalListener, MetricsServer, Server, Stopped,
 };
-use flow_otlp::Exporting;
-use flow_process::{Facts, ListenAddress, listen_at, serve_status};
-use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot::error::RecvError;
+use flow_process::{Facts, ListenAddress, listen_at};
 
-use self::grpc::{JinaService, ServiceParts};
 use self::routes::routes;
+use self::started::{StartedExecutor, serve_metrics};
 use crate::definition::Definition;
-use crate::endpoint_table::EndpointTable;
-use crate::metrics::{ExecutorMetrics, MetricLabels};
-use crate::queue::QueueUsage;
-use crate::sdk::{Executor, LoadContext, LoadError, Monitor};
-use crate::worker::{ExecutorReport, ExitPolicy, ExitReason, StartedWorkers};
+use crate::sdk::Executor;
+use crate::worker::ExecutorReport;
 
+pub use colocated::ColocatedExecutor;
+pub(crate) use colocated::colocate;
 pub use error::ServeError;
 pub(crate) use parameter_check::check_parameters;
 pub(crate) use prepare::{Prepare, Prepared, prepare};
 pub use settings::{Addresses, Monitoring, ServerSettings};
+pub use started::ExecutorStatus;
 
 /// Serves `E` until `drain` begins. `ready` is called once, when the executor is loaded and answers.
 ///
@@ -62,67 +57,31 @@ pub(crate) async fn serve_prepared(
     drain: &Drain,
     ready: Box<OnReady<'_>>,
 ) -> Result<Stopped, ServeError> {
-    let Prepared {
-        endpoints,
-        exit,
-        class,
-        start,
-    } = prepared;
-    let name = settings.context.name.clone();
     let (listener, serving) = listen(&settings).await?;
-    let mut measured = MeasuredProcess::of(&settings, (&class, &endpoints)).await?;
-    let registry = measured.as_ref().map(|it| &it.registry);
-    let exporting = Exporting::start(&settings.export, registry)?;
-    let metrics_server = measured.as_mut().and_then(|it| it.server.take());
+    let (limits, memory) = (settings.limits, settings.request_memory_max);
+    let mut executor = StartedExecutor::start(prepared, settings).await?;
+    let metrics_server = executor.metrics_server.take();
     let addresses = Addresses {
         serving,
         metrics: metrics_server.as_ref().map(MetricsServer::local_addr),
     };
-
-    let context = with_monitor(settings.context, measured.as_ref());
-    let metrics = measured.as_ref().map(|it| it.metrics.clone());
-    let tracer = exporting.as_ref().and_then(|it| it.tracer().cloned());
-    let workers = start(context, metrics.clone(), tracer.clone()).map_err(ServeError::Thread)?;
-    let StartedWorkers { admission, loaded } = workers;
-    let socket = settings.status_socket.as_deref();
-    show_queue(&admission.usage(), measured.as_ref(), socket);
-    let (health, health_service) = Health::new(routes::SERVICES).await;
-    let thread = RequestThread::start().map_err(ServeError::Thread)?;
-    let service = JinaService::new(ServiceParts {
-        name: name.clone(),
-        endpoints,
-        admission,
-        metrics,
-        limits: settings.request_limits,
-        spawner: thread.spawner(),
-        tracer,
-    });
-    let described_service = service.clone();
-    let limits = settings.limits;
-    let all = routes(&service, limits, limits.message_len_max).add_service(health_service);
-    let compressed = routes(&service, limits, limits.decompressed_len_max);
-
-    let service = GrpcService::new(all).with_compressed(compressed);
-    let service = CompressedElsewhere::new(service, thread.spawner());
-    let server = with_budget(Server::new(listener, service), settings.request_memory_max);
+    let compressed = routes(&executor.service, limits, limits.decompressed_len_max);
+    let service = GrpcService::new(executor.routes.clone()).with_compressed(compressed);
+    let service = CompressedElsewhere::new(service, executor.thread.spawner());
+    let server = with_budget(Server::new(listener, service), memory);
+    let health = executor.health.clone();
     let mut serving = std::pin::pin!(server.serve(drain, health.set_serving(false)));
     let mut serving_metrics = std::pin::pin!(serve_metrics(metrics_server));
     tokio::select! {
         stopped = &mut serving => return Ok(stopped),
         never = &mut serving_metrics => match never {},
-        loaded = loaded => {
-            let mut report = executor_report(&name, loaded)?;
-            described_service.set_models(std::mem::take(&mut report.models));
-            health.set_serving(true).await;
-            ready(&addresses, &report);
-        }
+        report = executor.loaded() => ready(&addresses, &report?),
     }
     let stopped = tokio::select! {
         stopped = serving => stopped,
         never = serving_metrics => match never {},
     };
-    end_export(exporting).await;
-    failure_at_exit(name, &exit).map_or(Ok(stopped), Err)
+    executor.end().await.map_or(Ok(stopped), Err)
 }
 
 /// Listens at the Unix socket, if there is one, or else at the port.
@@ -143,31 +102,6 @@ async fn listen(settings: &ServerSettings) -> Result<(AnyListener, ListenAddress
     ))
 }
 
-/// What the executor can use while it loads, with its metrics if they are measured.
-fn with_monitor(context: LoadContext, measured: Option<&MeasuredProcess>) -> LoadContext {
-    let monitor = measured.map(|it| it.monitor.clone());
-    LoadContext {
-        monitor: monitor.unwrap_or_default(),
-        ..context
-    }
-}
-
-/// Shows what waits and runs, in the metrics and at the status socket.
-fn show_queue(usage: &QueueUsage, measured: Option<&MeasuredProcess>, socket: Option<&Path>) {
-    if let Some(measured) = measured {
-        measured.add_queue(usage.clone());
-    }
-    if let Some(socket) = socket {
-        say_status(socket, usage.clone());
-    }
-}
-
-/// Exports what waits, on a thread that may block.
-async fn end_export(exporting: Option<Exporting>) {
-    let ended = tokio::task::spawn_blocking(move || drop(exporting));
-    drop(ended.await);
-}
-
 /// The server, with a limit on the bytes of requests from the first one to the reply: half of the memory for them. The other
 /// half is for what [`Admission`](crate::queue::Admission) lets in, which is decoded.
 fn with_budget<L: Accept, S: HttpService>(
@@ -177,100 +111,5 @@ fn with_budget<L: Accept, S: HttpService>(
     match max {
         Some(max) => server.with_budget(ByteBudget::for_gateways(max / 2)),
         None => server,
-    }
-}
-
-/// What a loaded executor reports about itself, or why it is not loaded.
-fn executor_report(
-    name: &str,
-    loaded: Result<Result<ExecutorReport, LoadError>, RecvError>,
-) -> Result<ExecutorReport, ServeError> {
-    let report = loaded.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
-    report.map_err(|error| ServeError::Load {
-        name: name.to_owned(),
-        reason: error.to_string(),
-    })
-}
-
-/// The failure that ended the process, if one did.
-fn failure_at_exit(name: String, exit: &ExitPolicy) -> Option<ServeError> {
-    Some(match exit.reason()?.clone() {
-        ExitReason::Listed(exception) => ServeError::Exception { name, exception },
-        ExitReason::Final(reason) => ServeError::Last { name, reason },
-    })
-}
-
-/// The metrics of a process, and the server for them.
-struct MeasuredProcess {
-    metrics: ExecutorMetrics,
-    /// For the executor's own metrics.
-    monitor: Monitor,
-    registry: Registry,
-    runtime_name: String,
-    /// `None` if the metrics are only exported.
-    server: Option<MetricsServer>,
-}
-
-impl MeasuredProcess {
-    /// Binds the port for metrics, if they are served; `None` if nothing is measured.
-    async fn of(
-        settings: &ServerSettings,
-        (class, endpoints): (&str, &EndpointTable),
-    ) -> Result<Option<Self>, MetricsServerError> {
-        let Some(runtime) = settings.measured_name() else {
-            return Ok(None);
-        };
-        let registry = Registry::new();
-        let labels = MetricLabels {
-            runtime,
-            executor: class,
-        };
-        registry.collect_process(labels.runtime, env!("CARGO_PKG_VERSION"));
-        let server = match &settings.monitoring {
-            Some(it) => Some(MetricsServer::bind(&settings.host, it.port, registry.clone()).await?),
-            None => None,
-        };
-        Ok(Some(Self {
-            metrics: ExecutorMetrics::new(&registry, labels, endpoints),
-            monitor: Monitor::new(&registry, labels.runtime),
-            runtime_name: runtime.to_owned(),
-            registry,
-            server,
-        }))
-    }
-
-    /// Shows the queue as well, now that there is one.
-    fn add_queue(&self, usage: QueueUsage) {
-        ExecutorMetrics::register_queue(&self.registry, &self.runtime_name, usage);
-    }
-}
-
-/// What an executor reports at its status socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExecutorStatus {
-    /// Requests that wait for a worker.
-    pub waiting: usize,
-    /// Bytes of requests that wait or run.
-    pub bytes: usize,
-}
-
-/// An executor works without the socket, of which only `flow top` makes use.
-fn say_status(socket: &Path, usage: QueueUsage) {
-    let status = move || {
-        let status = ExecutorStatus {
-            waiting: usage.requests(),
-            bytes: usage.bytes(),
-        };
-        serde_json::to_string(&status).unwrap_or_default()
-    };
-    if let Err(error) = serve_status(socket, status) {
-        tracing::info!(%error, "cannot create the status socket: `flow top` does not show the queue");
-    }
-}
-
-async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
-    match server {
-        Some(server) => server.serve().await,
-        None => std::future::pending().await,
     }
 }

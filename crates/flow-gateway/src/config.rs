@@ -1,7 +1,10 @@
 //! The configuration of a gateway, and the errors of its start.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use flow_core::NodeName;
+use flow_net::LocalService;
 use flow_net::MetricsServerError;
 use flow_net::tls::{ServerTlsFiles, TlsError};
 use flow_otlp::{CannotExport, ExportSettings};
@@ -35,6 +38,8 @@ pub struct Config {
     pub jwt: Option<Jwt>,
     /// The supervisor of the flow, for the console; `None` for a gateway that runs alone.
     pub supervisor: Option<Arc<dyn SupervisorClient>>,
+    /// The executors in this process, by node.
+    pub colocated: HashMap<NodeName, LocalService>,
 }
 
 /// The gateway could not start.

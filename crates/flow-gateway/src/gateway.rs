@@ -68,6 +68,7 @@ impl Gateway {
             requests: config.limits.requests,
             heavy: HeavyWork::default(),
             tracer: exporting.as_ref().and_then(|it| it.tracer().cloned()),
+            colocated: Arc::new(config.colocated.clone()),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
         let protection = Protection::load(config, gateway_metrics.as_ref())?;

@@ -9,8 +9,8 @@ use flow_core::{Chain, NodeName, RequestLimits};
 use flow_net::retry::Policy;
 use flow_net::tls::{CertificateFiles, ClientTls, TlsError, TlsOptions};
 use flow_net::{
-    BadMetadata, BadUri, HedgeAfter, HostName, Limits, Metadata, Pool, Replica, ReplicaName,
-    ServiceName,
+    BadMetadata, BadUri, HedgeAfter, HostName, Limits, LocalService, Metadata, Pool, Replica,
+    ReplicaName, ServiceName,
 };
 use flow_spec::{
     Address, CallTls, Calls, Hedge, NodeAddresses, NodePlan, Retries, ServiceAddress, TcpAddress,
@@ -45,6 +45,9 @@ pub enum NodeError {
     /// It has files for TLS that cannot be used.
     #[error("{}", Chain(.0))]
     Tls(TlsError),
+    /// It is to run in this process and does not.
+    #[error("it does not run in the process of the gateway")]
+    NotColocated,
 }
 
 /// What no placement changes.
@@ -59,6 +62,8 @@ pub(crate) struct PlacementIndependent {
     pub(crate) heavy: HeavyWork,
     /// `None` if the gateway exports no spans.
     pub(crate) tracer: Option<Tracer>,
+    /// The executors in this process, by node.
+    pub(crate) colocated: Arc<HashMap<NodeName, LocalService>>,
 }
 
 /// The replicas of the placement before, by their URIs.
@@ -130,7 +135,10 @@ impl KnownReplicas {
             let tls = tls.map(|it| ClientTls::load(options(it, address)));
             let tls = tls.transpose().map_err(NodeError::Tls)?;
             let known = self.known(&address.to_string(), tls.as_ref());
-            let (new, name) = place(address, tls, shared.limits)?;
+            let (new, name) = match address {
+                Address::Colocated { colocated } => (Some(in_process(colocated, shared)?), None),
+                _ => place(address, tls, shared.limits)?,
+            };
             names.extend(name);
             match known.is_empty() {
                 true => replicas.extend(new),
@@ -147,6 +155,14 @@ impl KnownReplicas {
         let pool = pool.with_hedge(calls.hedge.map(hedge_after));
         Ok(pool.with_tracer(shared.tracer.clone()))
     }
+}
+
+/// The replica that is an executor in this process.
+fn in_process(node: &NodeName, shared: &PlacementIndependent) -> Result<Arc<Replica>, NodeError> {
+    let service = shared.colocated.get(node).cloned();
+    let service = service.ok_or(NodeError::NotColocated)?;
+    let address = format!("colocated:{node}");
+    Ok(Arc::new(Replica::local(address, service, shared.limits)))
 }
 
 /// The replica at an address before names are looked up, and the name, if there is one.
@@ -168,7 +184,7 @@ fn place(
             let unresolved = name.unresolved().clone();
             Ok((Some(unresolved), Some(ReplicaName::Host(name))))
         }
-        (Address::Tcp(_) | Address::Unix { .. }, None) => {
+        (Address::Tcp(_) | Address::Unix { .. } | Address::Colocated { .. }, None) => {
             Ok((Some(Arc::new(Replica::new(&uri, limits)?)), None))
         }
     }

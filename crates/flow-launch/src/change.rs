@@ -49,6 +49,11 @@ pub(crate) enum ChangeError {
         "the gateway holds the streams of clients and runs as long as the flow: use `flow down` and `flow up`"
     )]
     Gateway,
+    #[error(
+        "`{0}` runs in the process of the gateway, which holds the streams of clients and runs as long as the flow: use \
+         `flow down` and `flow up`, or leave out `colocate`"
+    )]
+    Colocated(String),
     #[error(transparent)]
     Devices(NodeDevicesError),
     #[error("a new process was not ready, so the flow is unchanged")]
@@ -152,8 +157,12 @@ impl<'s> FlowChange<'s> {
     }
 
     fn unknown(&self, plan: &Plan, name: &str) -> ChangeError {
-        if plan.find(name).is_some() {
-            return ChangeError::External(name.to_owned());
+        if let Some(at) = plan.find(name) {
+            let name = name.to_owned();
+            return match plan.node(at).colocated() {
+                Some(_) => ChangeError::Colocated(name),
+                None => ChangeError::External(name),
+            };
         }
         let executors = self.supervisor.executors();
         let names: Vec<String> = executors
@@ -173,8 +182,8 @@ impl<'s> FlowChange<'s> {
         }
         let mut plan = self.supervisor.plan();
         match local_run(&mut plan, name) {
-            Some(run) => run.replicas = replicas,
-            None => return Err(self.unknown(&plan, name)),
+            Some(run) if !run.colocate => run.replicas = replicas,
+            _ => return Err(self.unknown(&plan, name)),
         }
         self.check_state(&plan)?;
         self.apply(plan, &BTreeSet::new()).await
@@ -192,6 +201,7 @@ impl<'s> FlowChange<'s> {
             self.progress.report("nothing differs".to_owned());
             return Ok(());
         }
+        check_colocated(&self.supervisor.plan(), &plan)?;
         self.check_state(&plan)?;
         self.apply(plan, &BTreeSet::new()).await
     }
@@ -299,6 +309,20 @@ impl<'s> FlowChange<'s> {
         let pid = pid.map(|pid| format!("@{pid}")).unwrap_or_default();
         let sentence = format!("{}{pid} has ended", old.spec.name);
         self.progress.report(sentence);
+    }
+}
+
+/// Refuses a plan whose colocated executors differ from those of the present one.
+fn check_colocated(present: &Plan, new: &Plan) -> Result<(), ChangeError> {
+    let run = |plan: &Plan, name: &str| {
+        let node = plan.nodes.iter().find(|it| it.name.as_str() == name);
+        node.and_then(|it| it.colocated().cloned())
+    };
+    let mut nodes = present.nodes.iter().chain(&new.nodes);
+    let differs = |name: &str| run(present, name) != run(new, name);
+    match nodes.find(|node| differs(node.name.as_str())) {
+        Some(node) => Err(ChangeError::Colocated(node.name.to_string())),
+        None => Ok(()),
     }
 }
 

@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flow_process::ListenAddress;
-use flow_spec::{Placement, Plan};
+use flow_spec::{NodeAddresses, Placement, Plan};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -285,7 +285,11 @@ impl ProcessTable {
             .filter_map(|process| Some((process.spec.role.clone(), process.address()?)))
             .collect();
         Placement::new(self.plan.clone(), |at| {
-            placement::addresses(&processes, &self.plan.node(at).name, absent)
+            let node = self.plan.node(at);
+            match node.colocated() {
+                Some(_) => NodeAddresses::colocated(&node.name),
+                None => placement::addresses(&processes, &node.name, absent),
+            }
         })
     }
 }

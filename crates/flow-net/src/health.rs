@@ -5,7 +5,7 @@ use tonic_health::pb::health_server::{Health as HealthRpc, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 
 /// Whether a process serves. Clients ask for one of its services by name, or for the whole process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Health {
     reporter: HealthReporter,
     services: &'static [&'static str],

@@ -62,7 +62,7 @@ pub use pool::{
     ReplicaName, ServiceName,
 };
 pub use process_limits::{memory_max, raise_open_files};
-pub use replica::{BadUri, CallCounts, Replica, Reply, Shards, write_usage};
+pub use replica::{BadUri, CallCounts, LocalService, Replica, Reply, Shards, write_usage};
 pub use reply_body::OpenRequest;
 pub use request_thread::{
     CompressedElsewhere, HereOrThere, MadeElsewhere, RequestSpawner, RequestThread,

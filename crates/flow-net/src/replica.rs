@@ -1,6 +1,7 @@
 //! One running process of a node: its connection, how busy it is, and whether it can be reached.
 
 mod call;
+mod channel;
 mod connector;
 mod reached;
 mod recent_failures;
@@ -14,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use flow_metrics::DurationHistogram;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
 use crate::dns::Instance;
 use crate::grpc::Metadata;
@@ -24,6 +25,8 @@ use crate::tls::{ClientTls, TlsOptions};
 pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
 pub use call::{Reply, Shards, write_usage};
+pub use channel::LocalService;
+use channel::ReplicaChannel;
 pub(crate) use connector::{Connector, PeerSpoke, ReplicaConnection, socket_path};
 pub(crate) use reached::Reached;
 use recent_failures::RecentFailures;
@@ -72,7 +75,7 @@ pub struct Replica {
     addresses: Vec<SocketAddr>,
     /// The priority of its SRV record in the upper half, and the weight in the lower one.
     rank: AtomicU32,
-    channel: Channel,
+    channel: ReplicaChannel,
     tls: Option<ClientTls>,
     peer_spoke: PeerSpoke,
     limits: Limits,
@@ -244,14 +247,35 @@ impl Replica {
         let peer_spoke = PeerSpoke::default();
         let connector =
             to(Connector::new(tls.clone(), peer_spoke.clone())).with_tcp_within(TCP_CONNECT_MAX);
+        let channel = endpoint.connect_with_connector_lazy(connector);
+        let channel = ReplicaChannel::Connection(channel);
+        Self {
+            tls,
+            peer_spoke,
+            ..Self::calling(uri, channel, limits)
+        }
+    }
+
+    /// A replica in this process. Its address, which logs and metrics show, names no place of a network.
+    #[must_use]
+    pub fn local(address: String, service: LocalService, limits: Limits) -> Self {
+        let peer_spoke = PeerSpoke::default();
+        peer_spoke.set(true);
+        Self {
+            peer_spoke,
+            ..Self::calling(address, ReplicaChannel::Local(service), limits)
+        }
+    }
+
+    fn calling(uri: String, channel: ReplicaChannel, limits: Limits) -> Self {
         Self {
             uri,
             host_name: None,
             addresses: Vec::new(),
             rank: AtomicU32::new(rank(0, 1)),
-            channel: endpoint.connect_with_connector_lazy(connector),
-            tls,
-            peer_spoke,
+            channel,
+            tls: None,
+            peer_spoke: PeerSpoke::default(),
             limits,
             in_flight: AtomicUsize::new(0),
             calls: CallCounts::default(),

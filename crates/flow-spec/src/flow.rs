@@ -3,6 +3,7 @@
 mod advice;
 mod calls;
 mod check;
+mod colocation;
 mod connect;
 mod container;
 mod entry;

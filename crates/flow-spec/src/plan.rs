@@ -15,7 +15,7 @@ use flow_core::NodeName;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::graph::Parent;
-use crate::flow::{Calls, Flow, FlowNode, Gateway, Run};
+use crate::flow::{Calls, Flow, FlowNode, Gateway, LocalRun, Run};
 
 /// The index of a node in its [`Plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -159,6 +159,24 @@ impl NodePlan {
             awaited,
             calls,
             run,
+        }
+    }
+
+    /// The executor, if it runs in the process of the gateway.
+    #[must_use]
+    pub fn colocated(&self) -> Option<&LocalRun> {
+        match &self.run {
+            Run::Local(run) => Some(&**run).filter(|run| run.colocate),
+            Run::External { .. } => None,
+        }
+    }
+
+    /// The executor, if the flow starts processes for it.
+    #[must_use]
+    pub fn with_processes(&self) -> Option<&LocalRun> {
+        match &self.run {
+            Run::Local(run) => Some(&**run).filter(|run| !run.colocate),
+            Run::External { .. } => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! No input of a connection makes the gateway panic or stops it from answering another client.
 //!
 //! The first byte of an input says how the rest is sent: as it is, after the beginning of HTTP/2, as frames of HTTP/2
-//! whose lengths are right, or after the beginning of a WebSocket.
+//! whose lengths are right, after the beginning of a WebSocket, or as it is to a gateway that expects TLS.
 #![no_main]
 
 mod gateway;
@@ -33,6 +33,8 @@ const UPGRADE: &[u8] =
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| Target::start(FLOW));
 
+static ENCRYPTED: LazyLock<Target> = LazyLock::new(|| Target::encrypted(FLOW));
+
 /// Frames of HTTP/2 with the lengths that they say: type, flags, stream and length are a byte each.
 fn frames(mut input: &[u8]) -> Vec<u8> {
     let mut bytes = PREFACE.to_vec();
@@ -49,13 +51,13 @@ fuzz_target!(|input: &[u8]| {
     let Some((kind, rest)) = input.split_first() else {
         return;
     };
-    let bytes = match kind % 4 {
-        0 => rest.to_vec(),
+    let bytes = match kind % 5 {
+        0 | 4 => rest.to_vec(),
         1 => [PREFACE, rest].concat(),
         2 => frames(rest),
         _ => [UPGRADE, rest].concat(),
     };
-    let target = &*TARGET;
+    let target = if kind % 5 == 4 { &*ENCRYPTED } else { &*TARGET };
     target.runtime.block_on(async {
         let mut stream = connect(target.gateway).await;
         // The gateway may close before it has read all.

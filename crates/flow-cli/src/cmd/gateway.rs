@@ -2,11 +2,12 @@
 //!
 //! `flow up` starts it, and writes placements to its standard input. Users start it for executors that they run themselves.
 
+mod colocated;
 #[cfg(feature = "launch")]
 mod control_client;
 mod placements;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::exit::{BadUsage, Exit};
 use crate::flow_file::{self, ReadOptions};
 use crate::resolve::resolve_folders;
 use crate::shell::Shell;
+use colocated::ColocatedExecutors;
 use placements::PlacementSource;
 
 /// Name of the gateway in its ready line.
@@ -141,8 +143,14 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
         placement = placement(gateway, &mut more, shell) => placement?,
         () = draining.begun() => return Ok(Exit::Fine),
     };
+    let mut placement = placement;
+    let mut colocated = tokio::select! {
+        colocated = ColocatedExecutors::load(&mut placement, gateway.grace) => colocated?,
+        () = draining.begun() => return Ok(Exit::Fine),
+    };
     let config = Config {
         export: export(gateway, &placement.plan, shell)?,
+        colocated: colocated.services(),
         ..config(gateway, &placement.plan)
     };
     let serving = flow_gateway::Gateway::bind(&config, placement).await?;
@@ -165,10 +173,16 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
         tracing::debug!(%error, "cannot write to standard output");
     }
     let placements = serving.placements();
+    let mut serving = serving.serve(drain);
     let stopped = tokio::select! {
-        stopped = serving.serve(drain) => stopped,
+        stopped = &mut serving => stopped,
         stopped = more.follow(&placements) => stopped,
+        () = colocated.failed() => {
+            drain.begin();
+            serving.await
+        }
     };
+    colocated.end().await?;
     match stopped {
         Stopped::Clean => Ok(Exit::Fine),
         Stopped::Forced => {
@@ -215,6 +229,7 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
         }),
         jwt: plan.gateway.jwt.clone(),
         supervisor: supervisor(gateway),
+        colocated: HashMap::new(),
     }
 }
 
@@ -349,6 +364,11 @@ fn place(gateway: &Gateway, file: &Path, shell: &Shell) -> anyhow::Result<Placem
         if matches!(node.run, Run::Local(_)) {
             let found = given.remove(node.name.as_str()).filter(|it| !it.is_empty());
             let missing = || BadUsage(format!("`--addresses` has none for `{}`", node.name));
+            let colocated = || {
+                node.colocated()
+                    .map(|_| NodeAddresses::colocated(&node.name))
+            };
+            let found = found.map(NodeAddresses::replicas).or_else(colocated);
             local.insert(at, found.with_context(missing)?);
         }
     }
@@ -358,7 +378,7 @@ fn place(gateway: &Gateway, file: &Path, shell: &Shell) -> anyhow::Result<Placem
         )));
     }
     Ok(Placement::new(plan, |at| {
-        NodeAddresses::replicas(local.remove(&at).unwrap_or_default())
+        local.remove(&at).unwrap_or_default()
     }))
 }
 

@@ -193,6 +193,7 @@ fn with_tracer(plan: Plan, nodes: Vec<GatewayNode>, tracer: Option<Tracer>) -> A
         requests: RequestLimits::default(),
         heavy: HeavyWork::default(),
         tracer,
+        colocated: Arc::default(),
     };
     let ended = CancellationToken::new();
     let snapshot = Snapshot::with_nodes(plan, nodes, shared, ended.clone());

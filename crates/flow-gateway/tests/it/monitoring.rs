@@ -243,6 +243,7 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
         api_keys: None,
         jwt: None,
         supervisor: None,
+        colocated: [].into(),
     };
     let bind = async |monitoring| {
         let placement = placement(plan(&["node"]), &[&echo]);

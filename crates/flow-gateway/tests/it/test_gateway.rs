@@ -92,6 +92,7 @@ impl TestGateway {
             api_keys: None,
             jwt: None,
             supervisor: None,
+            colocated: [].into(),
         };
         change(&mut config);
         let gateway = Gateway::bind(&config, placement).await.unwrap();

@@ -301,3 +301,40 @@ async fn a_change_that_waits_for_another_one_says_for_which() {
     let ((), said) = tokio::join!(reload, scale);
     assert_eq!(said, "waits for `flow reload` to finish");
 }
+
+const COLOCATED: &str = "[{name: a, uses: echo, colocate: true}, {name: b, uses: echo}]";
+
+#[tokio::test(start_paused = true)]
+async fn a_colocated_executor_has_no_process_and_is_placed_in_the_gateway() {
+    let flow = Flow::serving(COLOCATED).await;
+    assert_eq!(flow.names(), ["b"]);
+    let (_, placement) = flow.supervisor.place();
+    let all = |at: usize| placement.addresses[at].all().map(ToString::to_string);
+    assert_eq!(all(0).collect::<Vec<_>>(), ["colocated:a"]);
+    assert_eq!(all(1).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_colocated_executor_stays_as_it_is_and_others_change() {
+    let flow = Flow::serving(COLOCATED).await;
+    let refused = |outcome: Result<(), ChangeError>| {
+        let error = outcome.unwrap_err();
+        assert!(
+            matches!(&error, ChangeError::Colocated(name) if name == "a"),
+            "{error}"
+        );
+    };
+    refused(flow.scale("a", 2).await);
+    refused(flow.change().await.restart("a").await);
+    for other in [
+        "uses_with: {x: 1}, colocate: true",
+        "workers: 2, colocate: true",
+        "colocate: false",
+    ] {
+        let file = format!("[{{name: a, uses: echo, {other}}}, {{name: b, uses: echo}}]");
+        refused(flow.reload(&file).await);
+    }
+    refused(flow.reload("[{name: b, uses: echo}]").await);
+    flow.scale("b", 2).await.unwrap();
+    assert_eq!(flow.names(), ["b", "b/rep-1"]);
+}

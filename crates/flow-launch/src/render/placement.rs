@@ -80,7 +80,12 @@ pub(crate) fn remarks(
         .nodes
         .iter()
         .filter_map(|node| left_out(node, &lacks, lacks_limits));
-    external.filter_map(remark).chain(left_out).collect()
+    let colocated = plan.nodes.iter().filter(|node| node.colocated().is_some());
+    let apart = colocated.map(|node| {
+        let name = &node.name;
+        format!("`colocate` is left out: `{name}` gets a container of its own, which the gateway calls over the network")
+    });
+    (external.filter_map(remark).chain(left_out).chain(apart)).collect()
 }
 
 /// Whether an address, or the name server that knows it, is on the machine itself.

@@ -155,6 +155,13 @@ impl Invocation {
         it
     }
 
+    /// Lets the process read these variables too.
+    pub(crate) fn inherit(&mut self, variables: &[String]) {
+        if let Inherited::Shared(names) = &mut self.inherits {
+            names.extend(variables.iter().cloned());
+        }
+    }
+
     /// Whether the process gets a folder for its files.
     pub(crate) fn has_workspace(&self) -> bool {
         self.arguments.iter().any(|it| it == "--workspace")
@@ -233,6 +240,13 @@ impl Invocation {
 }
 
 impl Programs {
+    /// Variables that a built-in executor reads and no other process of flow's own.
+    pub(crate) fn variables(&self, uses: &Uses) -> &[String] {
+        let named = |it: &&BuiltIn| matches!(uses, Uses::Named(name) if it.name == *name);
+        let found = self.built_in.iter().find(named);
+        found.map_or(&[], |it| &it.variables)
+    }
+
     fn resolve(&self, uses: &Uses) -> Invocation {
         match uses {
             Uses::Named(name) => match self.built_in.iter().find(|it| it.name == *name) {
@@ -338,6 +352,7 @@ mod tests {
             container: flow_spec::Container::default(),
             monitoring: None,
             telemetry: Telemetry::default(),
+            colocate: false,
         }
     }
 

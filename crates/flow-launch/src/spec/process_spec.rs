@@ -1,5 +1,5 @@
 //! The processes that a plan needs: one for each replica of each shard, one for each of `uses_before` and
-//! `uses_after`, and the gateway. Pure.
+//! `uses_after`, and the gateway, which runs the colocated executors. Pure.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -83,7 +83,7 @@ pub(crate) fn executors(
 ) -> Result<Vec<ProcessSpec>, NodeDevicesError> {
     let mut specs = Vec::new();
     for node in &plan.nodes {
-        if let Run::Local(run) = &node.run {
+        if let Some(run) = node.with_processes() {
             let devices = devices(run).map_err(|source| NodeDevicesError {
                 node: node.name.clone(),
                 source,
@@ -98,7 +98,7 @@ pub(crate) fn executors(
 pub(crate) fn names(plan: &Plan, shared: &SharedOptions) -> Vec<(Arc<str>, Role)> {
     let mut names = Vec::new();
     for node in &plan.nodes {
-        if let Run::Local(run) = &node.run {
+        if let Some(run) = node.with_processes() {
             // Names do not depend on devices.
             let specs = NodeProcesses { node, run, shared }.specs(&[]);
             names.extend(specs.into_iter().map(|spec| (spec.name, spec.role)));
@@ -240,17 +240,25 @@ impl NodeProcesses<'_> {
 /// The gateway process of a plan, on a machine with `cores` cores.
 pub(crate) fn gateway(plan: &Plan, shared: &SharedOptions, cores: NonZeroUsize) -> ProcessSpec {
     let gateway = &plan.gateway;
+    let colocated = plan.nodes.iter().filter_map(NodePlan::colocated);
+    let mut invocation = Invocation::gateway(shared, gateway, threads(plan, cores));
+    for run in colocated.clone() {
+        invocation.inherit(shared.programs.variables(&run.uses));
+    }
     ProcessSpec {
         name: GATEWAY.into(),
         role: Role::Gateway,
-        invocation: Invocation::gateway(shared, gateway, threads(plan, cores)),
+        invocation,
         ports: Ports {
             serving: gateway.port.unwrap_or(0),
             metrics: gateway.monitoring.as_ref().map(|it| it.port(0)),
         },
         at_socket: false,
         has_tls: gateway.tls.is_some(),
-        timeout_ready: gateway.timeout_ready,
+        // It is ready when its executors are.
+        timeout_ready: colocated.fold(gateway.timeout_ready, |sum, run| {
+            Some(sum? + run.timeout_ready?)
+        }),
         grace: shared.grace,
         restart_policy: shared.restart_policy,
         quiet: gateway.log == Some(LogStyle::Off),

@@ -42,7 +42,7 @@ impl PeerSpoke {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn set(&self, spoke: bool) {
+    pub(super) fn set(&self, spoke: bool) {
         self.0.store(spoke, Ordering::Relaxed);
     }
 }

@@ -29,6 +29,14 @@ pub trait Executors {
     /// Finds what is wrong with the options of a [built-in](FoundExecutor::BuiltIn) executor.
     fn check_options(&self, name: &str, options: &Map<String, Value>) -> Vec<BadOption>;
 
+    /// Whether a name is that of a [built-in](FoundExecutor::BuiltIn) executor, or of none, which is a problem of its own.
+    fn may_be_built_in(&self, name: &str, env: &Env) -> bool {
+        !matches!(
+            self.find_named(name, env),
+            Ok(FoundExecutor::Program | FoundExecutor::Config { .. })
+        )
+    }
+
     /// Describes a [built-in](FoundExecutor::BuiltIn) executor; `None` if nothing more is known of it.
     fn describe(&self, name: &str) -> Option<ExecutorDescription>;
 }
@@ -80,6 +88,10 @@ impl Executors for AnyExecutor {
 
     fn find_named(&self, _name: &str, _env: &Env) -> Result<FoundExecutor, NotFound> {
         Ok(FoundExecutor::Program)
+    }
+
+    fn may_be_built_in(&self, _name: &str, _env: &Env) -> bool {
+        true
     }
 
     fn namesake(&self, _name: &str) -> Option<String> {

@@ -84,6 +84,9 @@ pub struct LocalRun {
     /// What its processes export to collectors of OpenTelemetry.
     #[serde(default, skip_serializing_if = "Telemetry::is_none")]
     pub telemetry: Telemetry,
+    /// Whether it runs in the process of the gateway.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub colocate: bool,
 }
 
 impl LocalRun {
@@ -207,9 +210,11 @@ impl EntryChecker<'_> {
                 &self.entry.inherited.telemetry,
                 diagnostics,
             ),
+            colocate: is_set(&self.entry.options.colocate),
         };
         self.set_program(&mut run, diagnostics);
         self.check_sandbox(&run, diagnostics);
+        self.check_colocation(&run, diagnostics);
         run
     }
 

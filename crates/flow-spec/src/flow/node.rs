@@ -43,6 +43,7 @@ impl FlowNode {
         checker.check_protocol(diagnostics);
         let run = if checker.is_external() {
             let addresses = checker.external(diagnostics);
+            checker.refuse_colocation(diagnostics);
             calls.tls = checker.call_tls(&addresses, diagnostics);
             Run::External { addresses }
         } else {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use flow_core::NodeName;
 use serde::{Deserialize, Serialize};
 
 use crate::service_address::ServiceAddress;
@@ -21,6 +22,11 @@ pub enum Address {
     },
     /// A service in the DNS, each instance of which is a replica.
     Service(ServiceAddress),
+    /// The process of the gateway itself.
+    Colocated {
+        /// The name of the node.
+        colocated: NodeName,
+    },
 }
 
 /// A host and a port.
@@ -50,7 +56,7 @@ impl Address {
     pub fn tcp(&self) -> Option<&TcpAddress> {
         match self {
             Self::Tcp(address) => Some(address),
-            Self::Unix { .. } | Self::Service(_) => None,
+            Self::Unix { .. } | Self::Service(_) | Self::Colocated { .. } => None,
         }
     }
 
@@ -59,7 +65,7 @@ impl Address {
     pub fn service(&self) -> Option<&ServiceAddress> {
         match self {
             Self::Service(service) => Some(service),
-            Self::Tcp(_) | Self::Unix { .. } => None,
+            Self::Tcp(_) | Self::Unix { .. } | Self::Colocated { .. } => None,
         }
     }
 
@@ -69,7 +75,7 @@ impl Address {
         match self {
             Self::Tcp(address) => address.tls,
             Self::Service(service) => service.tls,
-            Self::Unix { .. } => false,
+            Self::Unix { .. } | Self::Colocated { .. } => false,
         }
     }
 }
@@ -80,13 +86,15 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// `http://host:port` or `https://host:port`, as an HTTP/2 client wants it, `unix:/path`, or `srv://service`.
+/// `http://host:port` or `https://host:port`, as an HTTP/2 client wants it, `unix:/path`, `srv://service`, or
+/// `colocated:node`.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix { unix } => write!(f, "unix:{}", unix.display()),
             Self::Service(service) => service.fmt(f),
+            Self::Colocated { colocated } => write!(f, "colocated:{colocated}"),
         }
     }
 }
@@ -107,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placement_names_an_address_by_its_host_and_port_its_path_or_its_service() {
+    fn a_placement_names_an_address_by_its_host_and_port_its_path_its_service_or_its_node() {
         let check = |address: Address, json: &str, text: &str| {
             assert_eq!(serde_json::to_string(&address).unwrap(), json);
             assert_eq!(serde_json::from_str::<Address>(json).unwrap(), address);
@@ -122,5 +130,8 @@ mod tests {
         let json = r#"{"tls":false,"service":"_grpc._tcp.a","name_server":"127.0.0.1:8600"}"#;
         let text = "srv://127.0.0.1:8600/_grpc._tcp.a";
         check(Address::Service(service), json, text);
+        let colocated = "enc".parse().unwrap();
+        let json = r#"{"colocated":"enc"}"#;
+        check(Address::Colocated { colocated }, json, "colocated:enc");
     }
 }

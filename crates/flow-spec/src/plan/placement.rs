@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::address::Address;
 use super::{NodeIdx, NodePlan, Plan};
-use crate::flow::Run;
+use crate::flow::{LocalRun, Run};
 use crate::values::Env;
 
 /// A plan with addresses. The launcher hands it to the gateway process as JSON.
@@ -38,6 +38,19 @@ impl NodeAddresses {
             before: None,
             after: None,
         }
+    }
+
+    /// A node in the process of the gateway.
+    #[must_use]
+    pub fn colocated(node: &NodeName) -> Self {
+        let colocated = node.clone();
+        Self::replicas(vec![Address::Colocated { colocated }])
+    }
+
+    /// Whether the node runs in the process of the gateway.
+    #[must_use]
+    pub fn is_colocated(&self) -> bool {
+        self.all().any(|it| matches!(it, Address::Colocated { .. }))
     }
 
     /// Every address, the shards' first.
@@ -79,18 +92,32 @@ impl Placement {
         Self { plan, addresses }
     }
 
-    /// The placement for the gateway, which does not need to know the variables of executors and the values of their options.
+    /// The placement for the gateway, which does not need to know the variables of executors, and the values of options only of
+    /// those that it runs itself.
     #[must_use]
     pub fn for_gateway(&self) -> Self {
         let mut placement = self.clone();
-        for node in &mut placement.plan.nodes {
+        for (node, addresses) in placement.plan.nodes.iter_mut().zip(&self.addresses) {
             if let Run::Local(run) = &mut node.run {
                 run.env = Env::new();
-                let keys = run.with.reveal().keys().cloned();
-                run.with = Secret::new(keys.map(|key| (key, Value::Null)).collect());
+                if !addresses.is_colocated() {
+                    hide_values(run);
+                }
             }
         }
         placement
+    }
+
+    /// The executors that run in the process of the gateway. Their options remain as names without values.
+    pub fn take_colocated(&mut self) -> Vec<(NodeName, LocalRun)> {
+        let mut taken = Vec::new();
+        for (node, addresses) in self.plan.nodes.iter_mut().zip(&self.addresses) {
+            if let (Run::Local(run), true) = (&mut node.run, addresses.is_colocated()) {
+                taken.push((node.name.clone(), (**run).clone()));
+                hide_values(run);
+            }
+        }
+        taken
     }
 
     /// Replaces what [`metadata_reference`] made by the values of the variables.
@@ -125,4 +152,10 @@ impl Placement {
     pub fn addresses(&self, node: NodeIdx) -> &NodeAddresses {
         &self.addresses[node.index()]
     }
+}
+
+/// Leaves the names of options, without their values.
+fn hide_values(run: &mut LocalRun) {
+    let keys = run.with.reveal().keys().cloned();
+    run.with = Secret::new(keys.map(|key| (key, Value::Null)).collect());
 }

@@ -244,3 +244,25 @@ fn beside_one_executor_the_gateway_uses_half_of_the_cores() {
     let arguments = spec.invocation.arguments.join(" ");
     assert!(arguments.contains("--threads 2"), "{arguments}");
 }
+
+#[test]
+fn the_gateway_waits_for_colocated_executors_and_inherits_what_they_read() {
+    let executor = |options: &str| {
+        let plan = plan(&format!("[{{name: a, uses: echo{options}}}]"));
+        let mut shared = shared();
+        shared.programs.built_in[0].variables = vec!["TOKEN".to_owned()];
+        gateway(&plan, &shared, CORES)
+    };
+    let of_gateway = executor("").timeout_ready.unwrap();
+    let seconds = |options: &str| executor(options).timeout_ready.map(|it| it.as_secs());
+    let with = |more: u64| Some(of_gateway.as_secs() + more);
+    assert_eq!(seconds(", timeout_ready: 7s"), with(0));
+    assert_eq!(seconds(", timeout_ready: 7s, colocate: true"), with(7));
+    assert_eq!(seconds(", timeout_ready: -1, colocate: true"), None);
+    let inherits = |options: &str| executor(options).invocation.inherits;
+    let listed = |names: &[&str]| {
+        crate::spec::environment::Inherited::Shared(names.iter().map(|&it| it.to_owned()).collect())
+    };
+    assert_eq!(inherits(""), listed(&[]));
+    assert_eq!(inherits(", colocate: true"), listed(&["TOKEN"]));
+}

@@ -322,3 +322,41 @@ fn replicas_with_state_are_a_warning() {
         ],
     );
 }
+
+#[test]
+fn only_a_built_in_executor_without_needs_of_its_own_is_colocated() {
+    let at = |entry: &str, rest: &str| {
+        let column = 13 + entry.find("colocate").unwrap() + "colocate: ".len();
+        format!("3:{column} colocate: {rest}")
+    };
+    let refused = |entry: &str, expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|rest| at(entry, rest)).collect();
+        assert_eq!(found(entry), expected, "{entry}");
+    };
+    check("uses: echo, colocate: true", &[]);
+    check("uses: {jtype: Echo, with: {times: 1}}, colocate: true", &[]);
+    check("uses: ./program, colocate: false, replicas: 2", &[]);
+    let of_gateway = "`colocate` is for built-in executors, whose code is part of the gateway's program; leave out `colocate`";
+    for other in ["./program", "./python", "'docker://x'"] {
+        refused(&format!("uses: {other}, colocate: true"), &[of_gateway]);
+    }
+    for (option, written) in [
+        ("replicas", "replicas: 2"),
+        ("shards", "shards: 2"),
+        ("env", "env: {A: b}"),
+        ("inherit_env", "inherit_env: [A]"),
+        ("sandbox", "sandbox: {cpus: 1}"),
+        ("host", "host: 0.0.0.0"),
+        ("port", "port: 5000"),
+    ] {
+        let expected = format!(
+            "a colocated executor has no process of its own for `{option}`; leave out `colocate` or `{option}`"
+        );
+        refused(
+            &format!("uses: echo, colocate: true, {written}"),
+            &[&expected],
+        );
+    }
+    let external = "`colocate` is for executors that the flow starts, and this one is external; leave out `colocate`";
+    refused("external: true, port: 5, colocate: true", &[external]);
+}

@@ -53,6 +53,16 @@ options! {
             .default("a Unix socket; with `host`, any free port")
             .example("[9000, 9001]")
             .jina("any free port by default");
+        colocate: bool = row(
+            forms::FLAG,
+            "A built-in executor runs on threads of its own in the process of the gateway, which calls it without a \
+             connection: a request takes less time, and the executor is not isolated from the gateway \
+             ([Colocation](architecture.md#colocation)).",
+        )
+            .default("`false`: it has a process of its own")
+            .example("true")
+            .jina(OWN)
+            .for_processes();
         protocol: Vec<Spanned<Protocol>> = row(
             forms::PROTOCOLS,
             "Protocol of the executor. The gateway calls executors over gRPC, so an external executor must speak \
