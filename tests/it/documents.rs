@@ -57,6 +57,11 @@ fn getting_started_is_true() {
 }
 
 #[test]
+fn the_page_on_the_architecture_is_true() {
+    follow("docs/src/architecture.md");
+}
+
+#[test]
 fn the_page_on_installing_is_true() {
     follow("docs/src/installing.md");
 }

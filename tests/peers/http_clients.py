@@ -5,6 +5,7 @@
 import json
 import queue
 import sys
+import urllib.request
 
 import cohere
 import grpc
@@ -73,9 +74,17 @@ def openai_unknown_model():
 
 def openai_bad_request():
     try:
-        plain.embeddings.create(model=MODEL, input=[[1, 2, 3]])
+        plain.embeddings.create(model=MODEL, input=[[1, 2, 99_999]])
     except openai.BadRequestError as error:
         return {"param": error.param, "message": error.message}
+
+
+def openai_token_ids():
+    body = json.dumps({"inputs": TEXTS}).encode()
+    request = urllib.request.Request(f"{URL}/tokenize", body, {"content-type": "application/json"})
+    ids = [[token["id"] for token in tokens] for tokens in json.load(urllib.request.urlopen(request))]
+    reply = plain.embeddings.create(model=MODEL, input=ids)
+    return floats(it.embedding for it in reply.data)
 
 
 def langchain():
@@ -186,7 +195,7 @@ def triton_binary():
 
 
 CASES = (
-    openai_base64, openai_float, openai_models, openai_unknown_model, openai_bad_request, langchain, llama_index,
+    openai_base64, openai_float, openai_models, openai_unknown_model, openai_bad_request, openai_token_ids, langchain, llama_index,
     cohere_floats, cohere_rerank, hugging_face, hugging_face_similarity, triton_json, triton_binary,
     triton_grpc, triton_grpc_typed, triton_grpc_stream, triton_grpc_errors, websockets_json,
 )

@@ -30,6 +30,7 @@ mod state;
 mod status;
 mod tei;
 mod text_input;
+mod token_input;
 mod truncation;
 mod vector_format;
 

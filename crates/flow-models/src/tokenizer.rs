@@ -224,6 +224,14 @@ impl Tokenizer {
         text.map_err(TokenizerError::Tokenize)
     }
 
+    /// The first of these ids that the vocabulary does not have.
+    #[must_use]
+    pub fn unknown(&self, ids: &[u32]) -> Option<u32> {
+        let whole = self.whole();
+        let mut ids = ids.iter().copied();
+        ids.find(|id| whole.id_to_token(*id).is_none())
+    }
+
     /// Whether a text after a prompt has more tokens than the model reads.
     ///
     /// # Errors

@@ -171,6 +171,12 @@ impl Node {
         self.option("replicas", replicas)
     }
 
+    /// Runs it in the process of the gateway, if it is a built-in executor.
+    #[must_use]
+    pub fn colocate(self, colocate: bool) -> Self {
+        self.option("colocate", colocate)
+    }
+
     /// Sets the number of parts of its state.
     #[must_use]
     pub fn shards(self, shards: u16) -> Self {

@@ -104,6 +104,10 @@ fn decode(
 ) -> Result<(), CallError> {
     let ids = ids(&doc.tags())?;
     limit.take(ids.len())?;
+    if let Some(id) = tokenizer.unknown(&ids) {
+        let message = format!("the model's vocabulary has no token with the id {id}");
+        return Err(CallError::bad_request(message));
+    }
     doc.set_text(tokenizer.decode(&ids, skip_special)?);
     Ok(())
 }

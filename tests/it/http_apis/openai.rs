@@ -94,10 +94,10 @@ async fn an_invalid_request_is_an_error_in_openais_format() {
         (json!({"input": []}), 400, json!("input"), "empty"),
         (json!({"input": ["a", ""]}), 400, json!("input"), "text 1"),
         (
-            json!({"input": [[1, 2]]}),
+            json!({"input": [[1, 99_999]]}),
             400,
             json!("input"),
-            "check_embedding_ctx_length",
+            "no token with the id 99999",
         ),
         (
             json!({"input": many}),
@@ -255,4 +255,59 @@ async fn a_reply_says_how_many_of_its_texts_had_a_vector_already() {
             assert_eq!(found.as_deref(), Some(expected), "{path} {texts:?}");
         }
     }
+}
+
+/// The ids that the model's own tokenizer makes of texts.
+async fn own_ids(flow: &TestFlow, texts: &[&str]) -> Vec<Vec<u64>> {
+    let reply = post(flow, "/tokenize", &json!({"inputs": texts}))
+        .await
+        .json();
+    let ids = |tokens: &Value| {
+        let tokens = tokens.as_array().unwrap().iter();
+        tokens.map(|token| token["id"].as_u64().unwrap()).collect()
+    };
+    reply.as_array().unwrap().iter().map(ids).collect()
+}
+
+#[tokio::test]
+async fn token_ids_of_the_model_s_vocabulary_stand_for_texts() {
+    let flow = encoder();
+    let wanted = over_grpc(&flow, &TEXTS).await;
+    let ids = own_ids(&flow, &TEXTS).await;
+    let body = json!({"model": MODEL, "input": ids});
+    let reply = post(&flow, "/v1/embeddings", &body).await.json();
+    check_close(&embeddings(&reply), &wanted);
+    assert_eq!(reply["usage"]["prompt_tokens"], 10);
+    let body = json!({"input": &ids[1]});
+    let reply = post(&flow, "/v1/embeddings", &body).await.json();
+    check_close(&embeddings(&reply), &wanted[1..2]);
+    let reply = post(&flow, "/embed", &json!({"inputs": ids})).await.json();
+    let vectors: Vec<Vec<f32>> = reply.as_array().unwrap().iter().map(floats).collect();
+    check_close(&vectors, &wanted);
+    let reply = post(&flow, "/v1/embeddings", &json!({"input": [[5, 99_999]]})).await;
+    let said = reply.json()["error"]["message"].to_string();
+    assert_eq!(reply.status, 400, "{said}");
+    assert!(said.contains("no token with the id 99999"), "{said}");
+}
+
+#[tokio::test]
+async fn token_ids_are_those_of_cl100k_if_the_model_has_a_name_of_openai() {
+    let flow = TestFlow::up(
+        "with: {models: {text-embedding-3-small: encoder}}\n\
+        executors: [{name: encoder, uses: sentence-encoder}]",
+    );
+    let name = "text-embedding-3-small";
+    let wanted = over_grpc(&flow, &["hello world", "a"]).await;
+    // Made by OpenAI's tiktoken.
+    let body = json!({"model": name, "input": [[15339, 1917], [64]]});
+    let reply = post(&flow, "/v1/embeddings", &body).await.json();
+    check_close(&embeddings(&reply), &wanted);
+    let wrong = json!({"model": name, "input": [100_256]});
+    let reply = post(&flow, "/v1/embeddings", &wrong).await;
+    let said = reply.json()["error"]["message"].to_string();
+    assert_eq!(reply.status, 400, "{said}");
+    assert!(
+        said.contains("the token id 100256, which the vocabulary `cl100k_base`"),
+        "{said}"
+    );
 }

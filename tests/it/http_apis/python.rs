@@ -17,6 +17,7 @@ async fn real_clients_get_the_vectors_of_grpc_and_understand_errors() {
     let wanted = over_grpc(&flow, &TEXTS).await;
     for case in [
         "openai_float",
+        "openai_token_ids",
         "langchain",
         "llama_index",
         "hugging_face",
@@ -41,7 +42,7 @@ async fn real_clients_get_the_vectors_of_grpc_and_understand_errors() {
         json!({"code": "model_not_found", "param": "model"})
     );
     assert_eq!(got["openai_bad_request"]["param"], "input");
-    assert!(text(&got["openai_bad_request"]["message"]).contains("check_embedding_ctx_length"));
+    assert!(text(&got["openai_bad_request"]["message"]).contains("no token with the id 99999"));
     assert!(text(&got["cohere_rerank"]).contains("no model for reranking"));
     let statuses: Vec<&Value> = (0..2).map(|at| &got["triton_grpc_errors"][at][0]).collect();
     assert_eq!(

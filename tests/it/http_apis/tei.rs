@@ -111,7 +111,7 @@ async fn an_invalid_request_is_an_error_in_teis_format() {
             "Empty",
             "`inputs` is empty",
         ),
-        ("/embed", json!({"inputs": [1]}), 422, invalid, "token ids"),
+        ("/embed_all", json!({"inputs": [1]}), 422, invalid, "token ids"),
         ("/embed", up, 422, invalid, "`Left`"),
         ("/embed", prompt.clone(), 422, invalid, "no prompt `q`"),
         ("/embed_all", prompt, 422, invalid, "no prompt `q`"),

@@ -18,6 +18,9 @@ use crate::statistics::median;
 /// Ours over the bare proxy, at the two larger sizes.
 const BAR: f64 = 0.75;
 
+/// Ours over HAProxy in front of the same echo, at all sizes.
+const HAPROXY_BAR: f64 = 0.9;
+
 /// One system under load.
 struct Target {
     name: String,
@@ -148,7 +151,9 @@ fn verdict(table: &Table) -> String {
     if ratios.is_empty() {
         return change;
     }
-    format!("The bar is {BAR} of the bare proxy at the two larger sizes.\n\n{ratios}{change}")
+    format!(
+        "The bars are {BAR} of the bare proxy at the two larger sizes, and {HAPROXY_BAR} of HAProxy.\n\n{ratios}{change}"
+    )
 }
 
 /// A line for each size at which both were measured.

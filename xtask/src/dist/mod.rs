@@ -23,8 +23,8 @@ use sha2::{Digest, Sha256};
 
 use self::commit::Commit;
 use self::contents::{Contents, VERSION};
+use self::program::Folders;
 use self::target::Target;
-use crate::repository;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -85,8 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn build(target: &Target, commit: &Commit, verify: bool) -> anyhow::Result<PathBuf> {
-    let folder = repository::target("dist-build");
-    let built = program::build(target, commit, &folder)?;
+    let built = program::build(target, commit, &Folders::first())?;
     program::names_no_folder(&fs::read(&built)?, &program::folders()?)?;
     if verify {
         program::verify(&built, target, commit)?;

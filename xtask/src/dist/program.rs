@@ -1,7 +1,7 @@
 //! Builds the program of a release so that two builds of one commit are equal.
 //!
-//! Neither the folders of the machine nor the time of the build get into the program. `--verify` builds it in two folders and
-//! compares.
+//! Neither the folders of the machine nor the time of the build get into the program. `--verify` builds it again, from a copy of the
+//! sources in another folder, and compares.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,12 +20,34 @@ const PROFILE: &str = "dist";
 /// A folder of this machine, and the name that it has in the program.
 type Renamed = (PathBuf, &'static str);
 
-/// Builds the program below `folder`, and returns its path.
-pub(super) fn build(target: &Target, commit: &Commit, folder: &Path) -> anyhow::Result<PathBuf> {
+/// Where a program is built.
+pub(super) struct Folders {
+    /// The sources.
+    pub(super) sources: PathBuf,
+    /// What cargo makes.
+    pub(super) target: PathBuf,
+}
+
+impl Folders {
+    /// Those of the program that is packed.
+    pub(super) fn first() -> Self {
+        Self {
+            sources: repository::root().to_owned(),
+            target: repository::target("dist-build"),
+        }
+    }
+}
+
+/// Builds the program, and returns its path.
+pub(super) fn build(
+    target: &Target,
+    commit: &Commit,
+    folders: &Folders,
+) -> anyhow::Result<PathBuf> {
     target.check()?;
-    let renamed = renamed(folder)?;
+    let renamed = renamed(folders)?;
     let mut cargo = shell::cargo();
-    cargo.args([
+    cargo.current_dir(&folders.sources).args([
         "build",
         "--locked",
         "--package",
@@ -34,19 +56,25 @@ pub(super) fn build(target: &Target, commit: &Commit, folder: &Path) -> anyhow::
         "flow",
     ]);
     cargo.args(["--profile", PROFILE, "--target", target.name()]);
-    cargo.arg("--target-dir").arg(folder);
+    cargo.arg("--target-dir").arg(&folders.target);
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rust_flags(&renamed));
     cargo.env("CFLAGS", c_flags(&renamed));
     cargo.env("FLOW_COMMIT", &commit.name);
     cargo.env("SOURCE_DATE_EPOCH", commit.time.to_string());
     shell::run(&mut cargo)?;
-    Ok(folder.join(target.name()).join(PROFILE).join("flow"))
+    let folder = folders.target.join(target.name()).join(PROFILE);
+    Ok(folder.join("flow"))
 }
 
-/// Builds the program a second time elsewhere, and fails if it differs from `first`.
+/// Builds the program a second time, from a copy of the sources, and fails if it differs from `first`.
 pub(super) fn verify(first: &Path, target: &Target, commit: &Commit) -> anyhow::Result<()> {
     let folder = repository::target("dist-verify");
-    let second = build(target, commit, &folder)?;
+    let folders = Folders {
+        sources: folder.join("copied-sources"),
+        target: folder.join("built"),
+    };
+    copy_sources(&folders.sources)?;
+    let second = build(target, commit, &folders)?;
     let read =
         |path: &Path| fs::read(path).with_context(|| format!("cannot read `{}`", path.display()));
     let (one, two) = (read(first)?, read(&second)?);
@@ -61,6 +89,37 @@ pub(super) fn verify(first: &Path, target: &Target, commit: &Commit) -> anyhow::
     );
     eprintln!("two builds of commit {} are equal", commit.name);
     fs::remove_dir_all(&folder).with_context(|| format!("cannot delete `{}`", folder.display()))
+}
+
+/// The compiled kernels for GPUs, which are no part of the repository.
+const KERNELS: &str = "target/cuda/embed";
+
+/// Copies the files of the repository, and the compiled kernels.
+fn copy_sources(into: &Path) -> anyhow::Result<()> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "-z"]).current_dir(repository::root());
+    let files = shell::output(&mut git).context("cannot list the files of the repository")?;
+    let mut files: Vec<PathBuf> = files
+        .split('\0')
+        .filter(|it| !it.is_empty())
+        .map(PathBuf::from)
+        .collect();
+    if let Ok(kernels) = fs::read_dir(repository::root().join(KERNELS)) {
+        for kernel in kernels {
+            files.push(Path::new(KERNELS).join(kernel?.file_name()));
+        }
+    }
+    if into.exists() {
+        fs::remove_dir_all(into).with_context(|| format!("cannot delete `{}`", into.display()))?;
+    }
+    for file in files {
+        let (from, to) = (repository::root().join(&file), into.join(&file));
+        let parent = to.parent().unwrap_or(into);
+        let copied = fs::create_dir_all(parent).and_then(|()| fs::copy(&from, &to));
+        copied
+            .with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))?;
+    }
+    Ok(())
 }
 
 /// Fails if a folder of this machine is named in the program.
@@ -79,7 +138,7 @@ pub(super) fn names_no_folder(program: &[u8], folders: &[PathBuf]) -> anyhow::Re
 
 /// The folders of this machine that a build without [`rust_flags`] would name.
 pub(super) fn folders() -> anyhow::Result<Vec<PathBuf>> {
-    let renamed = renamed(&repository::target("dist-build"))?;
+    let renamed = renamed(&Folders::first())?;
     Ok(renamed.into_iter().map(|(folder, _)| folder).collect())
 }
 
@@ -90,10 +149,10 @@ fn first_difference(one: &[u8], two: &[u8]) -> Option<usize> {
 }
 
 /// The folders that compilers would write into the program. The last that fits counts, so the inner ones come last.
-fn renamed(target_folder: &Path) -> anyhow::Result<Vec<Renamed>> {
+fn renamed(at: &Folders) -> anyhow::Result<Vec<Renamed>> {
     let mut folders = vec![
-        (repository::root().to_owned(), "/flow"),
-        (target_folder.to_owned(), "/target"),
+        (at.sources.clone(), "/flow"),
+        (at.target.clone(), "/target"),
         (cargo_home()?, "/cargo"),
     ];
     // One folder for each registry, named after its host.

@@ -7,8 +7,8 @@
 //! report.rs     measurements → a table and a flow file      pure
 //! ```
 //!
-//! Precision decides most, so it is tried first; then how the cores are divided among replicas; then the size of batches. Each
-//! step keeps the best of the one before it, because all combinations would take too long.
+//! Precision decides most, so it is tried first; then how the cores are divided among replicas; then the size of batches; then
+//! whether a single process is that of the gateway. Each step keeps the best of the one before it, because all combinations would take too long.
 
 mod candidate;
 mod choice;
@@ -149,6 +149,9 @@ pub(crate) async fn run(tune: Tune, shell: &Shell) -> anyhow::Result<Exit> {
     }
     if let Some(best) = trials.best() {
         trials.step(candidate::batches(best)).await?;
+    }
+    if let Some(best) = trials.best() {
+        trials.step(candidate::colocated(best)).await?;
     }
     let table = report::table(&trials.measured, Painter::stderr(shell));
     output::error_line(&format!("\n{table}"));

@@ -20,6 +20,7 @@ use super::models::{ServedModel, ServedModels};
 use super::prompts::{TextRole, choose_first, choose_for_role, has_prompt_for};
 use super::state::HttpState;
 use super::text_input::TextInput;
+use super::token_input::TokenInput;
 use super::truncation::Truncation;
 use super::vector_format::{FormattedVector, VectorFormat};
 
@@ -101,13 +102,24 @@ async fn embeddings(State(state): State<HttpState>, request: Request) -> Respons
 }
 
 async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiError> {
-    let request: JsonRequest<EmbeddingsRequest> = JsonRequest::read(state, request, FIELDS).await?;
+    let mut request: JsonRequest<EmbeddingsRequest> =
+        JsonRequest::read(state, request, FIELDS).await?;
+    request.body.refuse_what_is_not_there()?;
+    let input = request.body.input()?;
     let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let format = request.body.format();
     let name = request.body.model.clone();
     let task = request.body.task.clone().filter(|task| !task.is_empty());
-    let mut wanted = request.body.translate()?;
+    let source = TokenInput {
+        service: &state.service,
+        model,
+        name: name.as_deref(),
+        options: &request.options,
+        field: "input",
+    };
+    let texts = source.texts(input).await?;
+    let mut wanted = request.body.translate(texts);
     if let Some(task) = task {
         choose_prompt(&mut wanted, model, &task)?;
     }
@@ -159,17 +171,20 @@ impl EmbeddingsRequest {
         format.unwrap_or_default()
     }
 
-    /// The texts, and what is asked of their vectors.
-    fn translate(self) -> Result<EmbedRequest, ApiError> {
-        self.refuse_what_is_not_there()?;
+    /// Takes the texts out.
+    fn input(&mut self) -> Result<TextInput, ApiError> {
         let missing = || ApiError::invalid("input", "`input` is missing; it has the texts");
-        let input = self.input.ok_or_else(missing)?;
+        self.input.take().ok_or_else(missing)
+    }
+
+    /// What is asked of the vectors of texts.
+    fn translate(self, texts: Vec<String>) -> EmbedRequest {
         let mut parameters = Map::new();
         if let Some(normalized) = self.normalized {
             parameters.insert("normalize".to_owned(), normalized.into());
         }
-        Ok(EmbedRequest {
-            texts: input.texts("input")?,
+        EmbedRequest {
+            texts,
             parameters,
             field: "input",
             dimensions: self.dimensions.map(|it| (it, "dimensions")),
@@ -178,7 +193,7 @@ impl EmbeddingsRequest {
                 truncate: self.truncate,
                 left: None,
             },
-        })
+        }
     }
 
     /// Refuses what Jina AI's models can and those of a flow cannot.

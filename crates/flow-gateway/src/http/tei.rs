@@ -29,6 +29,7 @@ use super::models::ServedModels;
 use super::prompts;
 use super::state::HttpState;
 use super::text_input::TextInput;
+use super::token_input::TokenInput;
 use super::vector_format::VectorFormat;
 
 /// The fields of `POST /embed`.
@@ -134,11 +135,21 @@ async fn embed_texts(State(state): State<HttpState>, request: Request) -> Respon
 }
 
 async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, ApiError> {
-    let request: JsonRequest<EmbedBody> = JsonRequest::read(state, request, EMBED_FIELDS).await?;
+    let mut request: JsonRequest<EmbedBody> =
+        JsonRequest::read(state, request, EMBED_FIELDS).await?;
+    let inputs = request.body.inputs()?;
     let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let prompt = request.body.prompt_name.clone();
-    let mut wanted = request.body.translate()?;
+    let source = TokenInput {
+        service: &state.service,
+        model,
+        name: request.body.model.as_deref(),
+        options: &request.options,
+        field: "inputs",
+    };
+    let texts = source.texts(inputs).await?;
+    let mut wanted = request.body.translate(texts);
     if let Some(name) = prompt {
         prompts::choose(&mut wanted.parameters, model, &name)?;
     }
@@ -150,23 +161,27 @@ async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, A
 }
 
 impl EmbedBody {
-    fn translate(self) -> Result<EmbedRequest, ApiError> {
+    /// Takes the texts out.
+    fn inputs(&mut self) -> Result<TextInput, ApiError> {
         let missing = || ApiError::invalid("inputs", "`inputs` is missing; it has the texts");
-        let inputs = self.inputs.ok_or_else(missing)?;
+        self.inputs.take().ok_or_else(missing)
+    }
+
+    fn translate(self, texts: Vec<String>) -> EmbedRequest {
         let mut parameters = Map::new();
         // TEI normalizes unless it is asked not to, whatever the model does.
         let normalize = self.normalize.unwrap_or(true);
         if !normalize {
             parameters.insert("normalize".to_owned(), false.into());
         }
-        Ok(EmbedRequest {
-            texts: inputs.texts("inputs")?,
+        EmbedRequest {
+            texts,
             parameters,
             field: "inputs",
             dimensions: self.dimensions.map(|it| (it, "dimensions")),
             normalize,
             truncation: truncation(self.truncate, self.truncation_direction),
-        })
+        }
     }
 }
 

@@ -7,34 +7,33 @@ use serde::{Deserialize, Deserializer};
 
 use super::api_error::ApiError;
 
-/// Texts, or tokens in their place.
+/// Texts, or token ids in their place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextInput {
-    pub(crate) texts: Vec<String>,
-    /// Whether it was one text and not a list.
+    pub(crate) entries: Vec<TextEntry>,
+    /// Whether it was one text, or the ids of one text, and not a list.
     pub(crate) is_single: bool,
-    /// Whether there are token ids in it.
-    has_tokens: bool,
 }
 
-/// One entry of a list.
-enum TextEntry {
+/// A text of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TextEntry {
     Text(String),
-    /// A token, or the tokens of a text.
-    Tokens,
+    /// The ids of its tokens.
+    Tokens(Vec<u32>),
 }
 
 impl TextInput {
-    /// The texts. Token ids are refused: they are numbers of a vocabulary, mostly OpenAI's, which the model does not have.
+    /// The texts, for routes that take no token ids.
     pub(crate) fn texts(self, field: &'static str) -> Result<Vec<String>, ApiError> {
-        if !self.has_tokens {
-            return Ok(self.texts);
-        }
-        let message = format!(
-            "`{field}` has token ids, and the model's vocabulary is not the one that they are from; send texts \
-             (in LangChain's `OpenAIEmbeddings`, set `check_embedding_ctx_length=False`)"
-        );
-        Err(ApiError::invalid(field, message))
+        let text = |entry| match entry {
+            TextEntry::Text(text) => Ok(text),
+            TextEntry::Tokens(_) => {
+                let message = format!("`{field}` has token ids, and this route takes texts only");
+                Err(ApiError::invalid(field, message))
+            }
+        };
+        self.entries.into_iter().map(text).collect()
     }
 }
 
@@ -55,29 +54,41 @@ impl<'de> Visitor<'de> for InputVisitor {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<TextInput, E> {
         Ok(TextInput {
-            texts: vec![text.to_owned()],
+            entries: vec![TextEntry::Text(text.to_owned())],
             is_single: true,
-            has_tokens: false,
         })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<TextInput, A::Error> {
-        let mut input = TextInput {
-            texts: Vec::new(),
-            is_single: false,
-            has_tokens: false,
-        };
+        let (mut entries, mut ids) = (Vec::new(), Vec::new());
         while let Some(entry) = list.next_element()? {
             match entry {
-                TextEntry::Text(text) => input.texts.push(text),
-                TextEntry::Tokens => input.has_tokens = true,
+                Element::Text(text) => entries.push(TextEntry::Text(text)),
+                Element::Tokens(ids) => entries.push(TextEntry::Tokens(ids)),
+                Element::Token(id) => ids.push(id),
             }
         }
-        Ok(input)
+        let is_single = !ids.is_empty();
+        if is_single && !entries.is_empty() {
+            let text = "token ids stand beside texts; write the ids of each text as a list";
+            return Err(Error::custom(text));
+        }
+        if is_single {
+            entries.push(TextEntry::Tokens(ids));
+        }
+        Ok(TextInput { entries, is_single })
     }
 }
 
-impl<'de> Deserialize<'de> for TextEntry {
+/// An element of a list.
+enum Element {
+    Text(String),
+    Tokens(Vec<u32>),
+    /// One of the tokens of a text, which the whole list is.
+    Token(u32),
+}
+
+impl<'de> Deserialize<'de> for Element {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(EntryVisitor)
     }
@@ -86,30 +97,35 @@ impl<'de> Deserialize<'de> for TextEntry {
 struct EntryVisitor;
 
 impl<'de> Visitor<'de> for EntryVisitor {
-    type Value = TextEntry;
+    type Value = Element;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, or `{\"text\": …}`")
+        f.write_str("a text, `{\"text\": …}`, or token ids")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<TextEntry, E> {
-        Ok(TextEntry::Text(text.to_owned()))
+    fn visit_str<E: Error>(self, text: &str) -> Result<Element, E> {
+        Ok(Element::Text(text.to_owned()))
     }
 
-    fn visit_string<E: Error>(self, text: String) -> Result<TextEntry, E> {
-        Ok(TextEntry::Text(text))
+    fn visit_string<E: Error>(self, text: String) -> Result<Element, E> {
+        Ok(Element::Text(text))
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<TextEntry, E> {
-        Ok(TextEntry::Tokens)
+    fn visit_u64<E: Error>(self, id: u64) -> Result<Element, E> {
+        let id = u32::try_from(id);
+        id.map(Element::Token)
+            .map_err(|_| Error::custom("a token id is at most 4294967295"))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut tokens: A) -> Result<TextEntry, A::Error> {
-        while tokens.next_element::<u64>()?.is_some() {}
-        Ok(TextEntry::Tokens)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Element, A::Error> {
+        let mut ids = Vec::new();
+        while let Some(id) = list.next_element()? {
+            ids.push(id);
+        }
+        Ok(Element::Tokens(ids))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextEntry, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Element, A::Error> {
         let mut text = None;
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
@@ -122,7 +138,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
                 }
             }
         }
-        text.map(TextEntry::Text)
+        text.map(Element::Text)
             .ok_or_else(|| Error::missing_field("text"))
     }
 }
@@ -152,16 +168,27 @@ mod tests {
     }
 
     #[test]
-    fn token_ids_are_refused_with_the_way_out() {
-        for json in ["[1, 2]", "[[1, 2], [3]]", r#"["a", [1]]"#] {
-            let error = read(json).texts("input").unwrap_err();
-            assert_eq!(error.field, Some("input"));
-            let message = &error.message;
-            assert!(
-                message.contains("check_embedding_ctx_length=False"),
-                "{message}"
+    fn token_ids_stand_for_one_text_or_for_each_of_several() {
+        let check = |json: &str, lists: &[&[u32]], is_single: bool| {
+            let input = read(json);
+            let expected: Vec<TextEntry> = lists
+                .iter()
+                .map(|ids| TextEntry::Tokens(ids.to_vec()))
+                .collect();
+            assert_eq!(
+                (input.entries, input.is_single),
+                (expected, is_single),
+                "{json}"
             );
-        }
+        };
+        check("[1, 2]", &[&[1, 2]], true);
+        check("[[1, 2], [3]]", &[&[1, 2], &[3]], false);
+        check("[[]]", &[&[]], false);
+        let mixed = read(r#"["a", [1]]"#);
+        assert_eq!(mixed.entries[1], TextEntry::Tokens(vec![1]));
+        let error = mixed.texts("input").unwrap_err();
+        assert_eq!(error.field, Some("input"));
+        assert!(error.message.contains("token ids"), "{}", error.message);
     }
 
     #[test]
@@ -173,6 +200,10 @@ mod tests {
             "[null]",
             "[-1]",
             "[[\"a\"]]",
+            "[1, \"a\"]",
+            "[1, [2]]",
+            "[4294967296]",
+            "[[-1]]",
             r#"[{"image": "x"}]"#,
         ] {
             assert!(serde_json::from_str::<TextInput>(json).is_err(), "{json}");

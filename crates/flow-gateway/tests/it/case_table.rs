@@ -1,4 +1,5 @@
-//! One table of cases over every protocol and API: what a client sees when all is well, and when something is not.
+//! One table of cases over every protocol and API: what a client sees when all is well, and when something is not. The routes of models
+//! that make other things than a vector have the same cases in `model_routes.rs`.
 
 mod speakers;
 

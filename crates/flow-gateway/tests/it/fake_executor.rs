@@ -120,7 +120,8 @@ impl FakeExecutor {
         Self::describing(offered, echo).await
     }
 
-    async fn describing(offered: EndpointsProto, behaviour: Behaviour) -> Self {
+    /// An executor that reports this about itself.
+    pub(crate) async fn describing(offered: EndpointsProto, behaviour: Behaviour) -> Self {
         let at = SocketAddr::from(([127, 0, 0, 1], 0));
         Self::describing_at(at, offered, behaviour).await
     }

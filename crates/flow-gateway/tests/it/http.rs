@@ -54,6 +54,22 @@ async fn each_route_calls_its_endpoint() {
     }
 }
 
+/// What SageMaker sends, whose containers listen on a port that the flow file can name.
+#[tokio::test]
+async fn invocations_call_an_endpoint_and_ping_asks_for_the_health() {
+    let executor = FakeExecutor::describing_documents(&["/invocations"], None).await;
+    let gateway = gateway(&executor, |_| ()).await;
+    get(&gateway, "/openapi.json").await;
+    let body = json!({"data": [{"text": "a"}]});
+    let answer = post(&gateway, "/invocations", &body).await;
+    assert_eq!(answer.json()["data"][0]["text"], "a", "{answer:?}");
+    assert_eq!(endpoint_of(&executor.calls()[0]), "/invocations");
+    assert_eq!(get(&gateway, "/ping").await.status, 200);
+    let csv = [("content-type", "text/csv")];
+    let answer = request(&gateway, "POST", "/invocations", &csv, b"text\na\n").await;
+    assert_eq!(answer.status, 422, "{answer:?}");
+}
+
 #[tokio::test]
 async fn the_first_version_s_reply_has_a_header_routes_and_documents() {
     let (_echo, gateway) = echo().await;

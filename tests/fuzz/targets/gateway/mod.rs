@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 pub struct Target {
     pub runtime: Runtime,
     pub gateway: SocketAddr,
+    #[allow(dead_code, reason = "only some targets ask it")]
     pub bystander: Client,
 }
 

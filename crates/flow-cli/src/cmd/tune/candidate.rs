@@ -16,6 +16,8 @@ pub(super) struct Candidate {
     /// Threads of each replica.
     pub(super) threads: usize,
     pub(super) batch_tokens: usize,
+    /// Whether it runs in the process of the gateway.
+    pub(super) colocate: bool,
 }
 
 /// Each precision, with one process on all cores. The first one is exact.
@@ -25,6 +27,7 @@ pub(super) fn precisions(cores: NonZeroUsize) -> Vec<Candidate> {
         replicas: 1,
         threads: cores.get(),
         batch_tokens: BATCH_TOKENS,
+        colocate: false,
     };
     ["f32", "bf16", "int8"].map(candidate).to_vec()
 }
@@ -53,6 +56,15 @@ pub(super) fn batches(best: Candidate) -> Vec<Candidate> {
     [BATCH_TOKENS / 4, BATCH_TOKENS * 4].map(candidate).to_vec()
 }
 
+/// A single process in that of the gateway.
+pub(super) fn colocated(best: Candidate) -> Vec<Candidate> {
+    let candidate = Candidate {
+        colocate: true,
+        ..best
+    };
+    vec![candidate; usize::from(best.replicas == 1)]
+}
+
 impl Candidate {
     /// The options of the executor. Those that equal a default are left out.
     pub(super) fn uses_with(&self, model: &str, cores: usize) -> Map<String, Value> {
@@ -76,11 +88,16 @@ impl fmt::Display for Candidate {
             replicas,
             threads,
             batch_tokens,
+            colocate,
         } = self;
         write!(
             f,
             "{precision}, {replicas} × {threads} threads, {batch_tokens} tokens a batch"
-        )
+        )?;
+        match colocate {
+            true => f.write_str(", colocated"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -102,6 +119,14 @@ mod tests {
         assert_eq!(divided(1), []);
         assert_eq!(divided(2), [(2, 1)]);
         assert_eq!(divided(16), [(2, 8), (16, 1)]);
+    }
+
+    #[test]
+    fn only_a_single_process_can_be_that_of_the_gateway() {
+        let one = precisions(cores(2))[0];
+        let text = colocated(one)[0].to_string();
+        assert_eq!(text, "f32, 1 × 2 threads, 2048 tokens a batch, colocated");
+        assert_eq!(colocated(divisions(one, cores(2))[0]), []);
     }
 
     #[test]

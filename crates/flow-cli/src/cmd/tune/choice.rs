@@ -75,6 +75,7 @@ mod tests {
                 replicas: 1,
                 threads: at + 1,
                 batch_tokens: 1,
+                colocate: false,
             };
             let p99 = Duration::from_millis(*ms);
             let measured = Measurement {

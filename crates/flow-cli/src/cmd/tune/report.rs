@@ -30,9 +30,14 @@ pub(super) fn table(measured: &[(Candidate, Measurement)], painter: Painter) -> 
 }
 
 fn row((candidate, measured): &(Candidate, Measurement)) -> Vec<String> {
+    let colocated = if candidate.colocate {
+        ", colocated"
+    } else {
+        ""
+    };
     vec![
         candidate.precision.to_owned(),
-        format!("{} × {}", candidate.replicas, candidate.threads),
+        format!("{} × {}{colocated}", candidate.replicas, candidate.threads),
         candidate.batch_tokens.to_string(),
         format!("{:.0}", measured.rate),
         format!("{:.1}", measured.p50.as_secs_f64() * 1e3),
@@ -93,6 +98,9 @@ pub(super) fn flow_file(
     }
     if best.replicas != 1 {
         let _infallible = writeln!(text, "    replicas: {}", best.replicas);
+    }
+    if best.colocate {
+        text += "    colocate: true\n";
     }
     text
 }

@@ -58,7 +58,8 @@ pub(super) async fn run(
     let encoder = Node::new("encoder")
         .uses("sentence-encoder")
         .uses_with(candidate.uses_with(model, cores.get()).into())
-        .replicas(replicas);
+        .replicas(replicas)
+        .colocate(candidate.colocate);
     let running = Flow::new().add(encoder).program(program).start().await?;
     let client = running.client().await?;
     let measured = measure(&client, load, exact).await;

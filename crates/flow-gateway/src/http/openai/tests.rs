@@ -6,7 +6,10 @@ use super::*;
 
 fn translate(body: &Value) -> Result<EmbedRequest, ApiError> {
     let body = serde_json::to_vec(body).unwrap();
-    parse::<EmbeddingsRequest>(&body, FIELDS)?.translate()
+    let mut request = parse::<EmbeddingsRequest>(&body, FIELDS)?;
+    request.refuse_what_is_not_there()?;
+    let texts = request.input()?.texts("input")?;
+    Ok(request.translate(texts))
 }
 
 #[track_caller]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, EMBEDDING_FAILURES, NO_MODEL, Operation, object, optional};
 use super::served::Served;
-use super::texts::{dimensions, format, model, texts, unsupported, vector};
+use super::texts::{dimensions, format, model, texts_or_tokens, unsupported, vector};
 
 const API: &str = "OpenAI and Jina AI";
 
@@ -44,7 +44,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
     let task = "Chooses the prompt that the model has for such texts: `retrieval.query`, `retrieval.passage`, or the name of a prompt";
     let no = unsupported(&[json!(null), json!(false)], trained);
     let fields = json!({
-        "input": texts(document),
+        "input": texts_or_tokens(document),
         "model": model(&served.models.encoders),
         "encoding_format": of_format,
         "embedding_type": of_format,

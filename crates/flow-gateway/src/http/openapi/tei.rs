@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, Failure, NO_MODEL, Operation, object, optional};
 use super::served::Served;
-use super::texts::{dimensions, floats, model, texts};
+use super::texts::{dimensions, floats, model, texts, texts_or_tokens};
 
 pub(super) const API: &str = "text-embeddings-inference";
 
@@ -88,7 +88,7 @@ pub(super) fn with_compute_headers(operation: Operation) -> Operation {
 
 fn embed_request(document: &mut Document, served: &Served<'_>) -> Value {
     let fields = json!({
-        "inputs": texts(document),
+        "inputs": texts_or_tokens(document),
         "truncate": optional("boolean"),
         "truncation_direction": direction(),
         "prompt_name": prompt(),

@@ -22,6 +22,17 @@ pub(super) fn texts(document: &mut Document) -> Value {
     document.schema("Texts", json!({ "anyOf": [text, list] }))
 }
 
+/// The same, or token ids in place of texts.
+pub(super) fn texts_or_tokens(document: &mut Document) -> Value {
+    let texts = texts(document);
+    let id = json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX });
+    let ids = json!({ "type": "array", "minItems": 1, "items": id });
+    let lists = json!({ "type": "array", "minItems": 1, "items": ids });
+    let about = "Token ids are those of the model's vocabulary, or of `cl100k_base` for the names of OpenAI's models";
+    let any = json!({ "anyOf": [texts, ids, lists], "description": about });
+    document.schema("TextsOrTokens", any)
+}
+
 /// The name of a format.
 pub(super) fn format(document: &mut Document) -> Value {
     let about = "`float`: 32-bit floats. `base64`: the same as bytes, little endian. The others are smaller";

@@ -7,7 +7,9 @@ use super::*;
 
 fn translate(body: &Value) -> Result<EmbedRequest, ApiError> {
     let body = serde_json::to_vec(body).unwrap();
-    parse::<EmbedBody>(&body, EMBED_FIELDS)?.translate()
+    let mut request = parse::<EmbedBody>(&body, EMBED_FIELDS)?;
+    let texts = request.inputs()?.texts("inputs")?;
+    Ok(request.translate(texts))
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(crate) const DECODE: &str = "/from_tokens";
 
 /// Tags of the documents that such an executor returns.
 const TOKENS: &str = "tokens";
-const IDS: &str = "ids";
+pub(crate) const IDS: &str = "ids";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -172,7 +172,7 @@ impl TokenCall<'_> {
 }
 
 /// Checks that the executor of a model offers an endpoint.
-pub(super) fn check_offered(
+pub(crate) fn check_offered(
     snapshot: &Snapshot,
     endpoint: &str,
     model: &ServedModel,

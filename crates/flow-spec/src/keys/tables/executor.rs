@@ -8,10 +8,10 @@ use flow_core::{Secret, Workers};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::unsupported::{NO_CODE, NO_STACKS, OFF, OWN, OWN_FOLDERS};
+use super::unsupported::{NO_CODE, NO_STACKS, NOT_STATEFUL, OFF, OWN, OWN_FOLDERS};
 use crate::diagnostics::Spanned;
 use crate::forms::{self, Host};
-use crate::keys::{Key, ignored, not_yet, options, refused, row, without_effect};
+use crate::keys::{Key, ignored, options, refused, row, without_effect};
 use crate::spec::program::Program;
 use crate::values::{
     Arguments, BatchingRule, Env, Hedge, InheritEnv, Polling, Protocol, Retries, Sandbox,
@@ -322,7 +322,7 @@ pub(crate) const EXECUTOR_UNSUPPORTED: &[&Key] = &[
     &without_effect("workspace_id", OWN_FOLDERS),
     &ignored("output_array_type", &["numpy"], OTHER_ARRAYS),
     &ignored("reload", OFF, NO_CODE),
-    &not_yet("raft_configuration", &[]),
+    &without_effect("raft_configuration", NOT_STATEFUL),
     &refused("uses_before_address", &[], NO_HEAD),
     &refused("uses_after_address", &[], NO_HEAD),
     &refused("connection_list", &[], NO_HEAD),

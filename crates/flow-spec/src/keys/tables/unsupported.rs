@@ -23,14 +23,17 @@ const ALWAYS_HTTP: &str = "every port of the gateway serves HTTP too; \
 const NO_SERVER_TLS: &str = "only the gateway serves TLS; write it under `gateway`";
 const NOT_GRPC_C: &str = "it sets options of gRPC's C library, which flow does not use";
 const ON_OR_OFF: &[&str] = &["false", "true"];
-const NO_PROVIDER: &str = "executors serve gRPC; at the gateway, `POST /invocations` calls the endpoint \
+const NO_PROVIDER: &str = "executors serve gRPC; at the gateway, for which SageMaker wants `port: 8080`, `POST /invocations` calls the endpoint \
     `/invocations`, and `GET /ping` asks for its health";
 const SEARCH_PATHS: &str = "paths start at the flow file, and Python also looks for modules in `PYTHONPATH`, \
     which `env` can set";
 const IS_INTERNAL: &str = "Jina sets it for its own processes";
 const IN_JINA_2: &str = "it is an option of Jina 1 or 2 that Jina 3 no longer has";
-const NO_REMOTE: &str =
-    "it is for JinaD, which no longer exists; start the executor there as `external`";
+const NO_REMOTE: &str = "it is for JinaD, which no longer exists, so the executor runs on this machine; \
+    start it elsewhere yourself, as `external`";
+
+/// For options of replicas that agree on their state.
+pub(super) const NOT_STATEFUL: &str = "it is for `stateful` executors, which flow does not have";
 
 pub(crate) const ELSEWHERE: &[&Key] = &[
     // What runs is a process of its own either way.
@@ -52,7 +55,7 @@ pub(crate) const ELSEWHERE: &[&Key] = &[
     &ignored("provider", &["NONE"], NO_PROVIDER),
     &without_effect("provider_endpoint", NO_PROVIDER),
     &not_yet("stateful", OFF),
-    &not_yet("peer_ports", &[]),
+    &without_effect("peer_ports", NOT_STATEFUL),
 ];
 
 pub(crate) const HTTP: &[&Key] = &[
@@ -76,16 +79,16 @@ pub(crate) const HTTP: &[&Key] = &[
 pub(crate) const INTERNAL: &[&Key] = &[
     &without_effect("timeout_ctrl", "flow sends no control requests"),
     &without_effect("extra_search_paths", SEARCH_PATHS),
-    &refused(
+    &ignored(
         "runtime_cls",
         &["WorkerRuntime", "GatewayRuntime"],
         IS_INTERNAL,
     ),
-    &refused("shard_id", &["0"], IS_INTERNAL),
-    &refused("replica_id", &["0"], IS_INTERNAL),
-    &refused("pod_role", &[], IS_INTERNAL),
-    &refused("deployment_role", &[], IS_INTERNAL),
-    &refused("noblock_on_start", OFF, IS_INTERNAL),
+    &ignored("shard_id", &["0"], IS_INTERNAL),
+    &ignored("replica_id", &["0"], IS_INTERNAL),
+    &ignored("pod_role", &[], IS_INTERNAL),
+    &ignored("deployment_role", &[], IS_INTERNAL),
+    &ignored("noblock_on_start", OFF, IS_INTERNAL),
 ];
 
 pub(crate) const JINA2: &[&Key] = &[
@@ -121,7 +124,7 @@ pub(crate) const JINA2: &[&Key] = &[
     &ignored("infrastructure", &["JINA"], IN_JINA_2),
     &ignored("k8s_connection_pool", ON_OR_OFF, IN_JINA_2),
     &ignored("k8s_custom_resource_dir", &[], IN_JINA_2),
-    &refused("daemon", OFF, NO_REMOTE),
-    &refused("peas_hosts", &[], NO_REMOTE),
-    &refused("upload_files", &[], NO_REMOTE),
+    &ignored("daemon", OFF, NO_REMOTE),
+    &ignored("peas_hosts", &[], NO_REMOTE),
+    &ignored("upload_files", &[], NO_REMOTE),
 ];

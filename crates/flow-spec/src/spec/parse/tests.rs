@@ -311,7 +311,7 @@ fn dead_keys_of_executors_are_taken_with_what_happens_instead() {
         ),
         (
             "provider: sagemaker",
-            "executors serve gRPC; at the gateway, `POST /invocations` calls the endpoint `/invocations`, and \
+            "executors serve gRPC; at the gateway, for which SageMaker wants `port: 8080`, `POST /invocations` calls the endpoint `/invocations`, and \
              `GET /ping` asks for its health",
         ),
         (

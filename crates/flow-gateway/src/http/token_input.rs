@@ -1,0 +1,145 @@
+//! Turns the token ids of a request into texts.
+//!
+//! The ids are those of the model's own vocabulary. If the request names one of OpenAI's models, which a flow can give its model as a second
+//! name, they are those of `cl100k_base`, the vocabulary of OpenAI's models for embeddings.
+
+use std::sync::OnceLock;
+
+use flow_core::{CallOptions, Code, Document, DocumentArray};
+use serde_json::{Map, json};
+use tiktoken_rs::CoreBPE;
+
+use super::api_error::ApiError;
+use super::model_call::DocumentsCall;
+use super::models::ServedModel;
+use super::tei::tokens::{DECODE, IDS, check_offered};
+use super::text_input::{TextEntry, TextInput};
+use crate::request_record::Part;
+use crate::service::GatewayService;
+
+/// OpenAI's models for embeddings.
+const OF_OPENAI: [&str; 3] = [
+    "text-embedding-ada-002",
+    "text-embedding-3-small",
+    "text-embedding-3-large",
+];
+
+/// Ids in one request, as in OpenAI's API.
+const IDS_MAX: usize = 300_000;
+
+/// Bytes of text for one id, about.
+const ID_LEN: usize = 5;
+
+/// A request for vectors of texts, of which some are token ids.
+pub(super) struct TokenInput<'r> {
+    pub(super) service: &'r GatewayService,
+    pub(super) model: &'r ServedModel,
+    /// The name of the model in the request.
+    pub(super) name: Option<&'r str>,
+    pub(super) options: &'r CallOptions,
+    /// The field that has the texts.
+    pub(super) field: &'static str,
+}
+
+impl TokenInput<'_> {
+    /// The texts of a request.
+    pub(super) async fn texts(&self, input: TextInput) -> Result<Vec<String>, ApiError> {
+        let ids = input.entries.iter().filter_map(|entry| match entry {
+            TextEntry::Text(_) => None,
+            TextEntry::Tokens(ids) => Some(ids.clone()),
+        });
+        let ids: Vec<Vec<u32>> = ids.collect();
+        if ids.is_empty() {
+            return input.texts(self.field);
+        }
+        let mut decoded = self.decode(ids).await?.into_iter();
+        let text = |entry| match entry {
+            TextEntry::Text(text) => text,
+            TextEntry::Tokens(_) => decoded.next().unwrap_or_default(),
+        };
+        Ok(input.entries.into_iter().map(text).collect())
+    }
+
+    async fn decode(&self, ids: Vec<Vec<u32>>) -> Result<Vec<String>, ApiError> {
+        let count: usize = ids.iter().map(Vec::len).sum();
+        if count > IDS_MAX {
+            let field = self.field;
+            let message = format!("`{field}` has {count} token ids, and {IDS_MAX} are allowed");
+            return Err(ApiError::invalid(field, message));
+        }
+        if !self.name.is_some_and(|name| OF_OPENAI.contains(&name)) {
+            return self.ask_tokenizer(&ids).await;
+        }
+        let heavy = self.service.snapshot().shared.heavy.clone();
+        let decoded = heavy.run(count * ID_LEN, move || Ok(decode_cl100k(&ids)));
+        decoded.await?.map_err(|id| {
+            let field = self.field;
+            let message = format!(
+                "`{field}` has the token id {id}, which the vocabulary `cl100k_base` of OpenAI's models does not have"
+            );
+            ApiError::invalid(field, message)
+        })
+    }
+
+    /// The texts that the model's own tokenizer makes of the ids.
+    async fn ask_tokenizer(&self, ids: &[Vec<u32>]) -> Result<Vec<String>, ApiError> {
+        check_offered(&self.service.snapshot(), DECODE, self.model)?;
+        let documents = ids.iter().map(|ids| {
+            let mut document = Document::new();
+            document.set_tags(&Map::from_iter([(IDS.to_owned(), json!(ids))]));
+            document
+        });
+        let documents: DocumentArray = documents.collect();
+        let parameters = Map::from_iter([("skip_special_tokens".to_owned(), true.into())]);
+        let call = DocumentsCall {
+            executor: Some(&self.model.executor),
+            endpoint: DECODE,
+            parameters: &parameters,
+            options: self.options,
+        };
+        let reply = call.send(self.service, documents, Part::Whole).await;
+        let reply = reply.map_err(|failure| match failure.code() {
+            Code::BadRequest => ApiError::invalid(self.field, failure.message()),
+            _ => failure.into(),
+        })?;
+        Ok(reply.documents.iter().map(Document::text).collect())
+    }
+}
+
+/// The texts of ids of `cl100k_base`. What is no whole character, because a client cut the text between two tokens, becomes U+FFFD. An
+/// error is an id that the vocabulary does not have.
+fn decode_cl100k(ids: &[Vec<u32>]) -> Result<Vec<String>, u32> {
+    static VOCABULARY: OnceLock<CoreBPE> = OnceLock::new();
+    let vocabulary = VOCABULARY
+        .get_or_init(|| tiktoken_rs::cl100k_base().expect("the vocabulary is part of the program"));
+    let decode = |ids: &Vec<u32>| {
+        let bytes = vocabulary.decode_bytes(ids).map_err(|error| error.token)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    ids.iter().map(decode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_openai_s_models_become_texts() {
+        // Made by OpenAI's tiktoken 0.11.
+        let ids = vec![vec![15339, 1917], vec![30, 220, 90115], vec![]];
+        let texts = decode_cl100k(&ids).unwrap();
+        assert_eq!(texts, ["hello world", "? こんにちは", ""]);
+    }
+
+    #[test]
+    fn a_part_of_a_character_is_replaced() {
+        let texts = decode_cl100k(&[vec![15339, 222]]).unwrap();
+        assert_eq!(texts, ["hello\u{fffd}"]);
+    }
+
+    #[test]
+    fn an_id_that_the_vocabulary_does_not_have_is_named() {
+        let outcome = decode_cl100k(&[vec![15339], vec![15339, 100_256]]);
+        assert_eq!(outcome, Err(100_256));
+    }
+}
