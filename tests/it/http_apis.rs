@@ -4,6 +4,7 @@
 //! of the same flow over gRPC.
 
 pub(crate) mod client;
+mod client_errors;
 mod cohere;
 mod embed_sparse;
 mod open_inference;

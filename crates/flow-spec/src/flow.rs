@@ -25,7 +25,9 @@ mod tls;
 pub use calls::Calls;
 pub use check::Checked;
 pub use container::Container;
-pub use gateway::{ApiKeys, Gateway, GatewayLimits, GatewayPort, HttpOptions, RequestLogging};
+pub use gateway::{
+    ApiKeys, Gateway, GatewayLimits, GatewayPort, HttpOptions, ModelTarget, RequestLogging,
+};
 pub use jwt::{Jwt, JwtKeys};
 pub use local_run::LocalRun;
 pub use monitoring::Monitoring;

@@ -53,7 +53,7 @@ pub use error::{LoadError, SyntaxError};
 pub use flow::{
     ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, Collector, Container,
     Flow, Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, Jwt, JwtKeys, LocalRun,
-    Monitoring, RequestLogging, Run, Telemetry,
+    ModelTarget, Monitoring, RequestLogging, Run, Telemetry,
 };
 pub use flow_core::{BadOption, Secret};
 pub use forms::engine_name;

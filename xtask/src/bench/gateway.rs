@@ -86,11 +86,11 @@ fn start_proxies(bench: &Bench, report: &Report) -> anyhow::Result<Vec<Target>> 
     if !wanted.iter().any(|system| bench.has(*system)) {
         return Ok(Vec::new());
     }
-    let (echo, echo_url) = bare(&["echo"])?;
+    let (echo, echo_url) = bare_tonic(&["echo"])?;
     let address = echo_url.trim_start_matches("http://").to_owned();
     let mut started = Vec::new();
     if bench.has(System::Bare) {
-        started.push((PROXY, bare(&["proxy", &echo_url])?));
+        started.push((PROXY, bare_tonic(&["proxy", &echo_url])?));
     }
     if bench.has(System::Haproxy) {
         started.push((HAPROXY, proxies::haproxy(report, &address)?));
@@ -119,7 +119,7 @@ fn target(name: String, slower: usize, flow: ours::Flow) -> Target {
 }
 
 /// Starts bare-tonic, whose ready line ends with its address.
-fn bare(args: &[&str]) -> anyhow::Result<(Server, String)> {
+pub(super) fn bare_tonic(args: &[&str]) -> anyhow::Result<(Server, String)> {
     let server = Server::start(ours::program("bare-tonic").args(args), "ready")?;
     let address = server
         .ready

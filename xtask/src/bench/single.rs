@@ -9,10 +9,12 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::bench::participants::{Bench, comparison};
+use crate::bench::gateway::bare_tonic;
+use crate::bench::h2load;
+use crate::bench::participants::{Bench, Version, comparison};
+use crate::bench::process::Server;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::SIZES;
-use crate::bench::{h2load, ours};
 use crate::statistics::median;
 use crate::{setup, shell};
 
@@ -26,21 +28,25 @@ const NOTHING: &str = "nothing to compute, p50";
 const ENGINE: &str = "engine";
 const FLOW: &str = "flow up";
 const COLOCATED: &str = "colocated";
+const ECHO: &str = "bare tonic echo";
 
 /// Milliseconds that serving may add.
 const ADDED_MAX: f64 = 0.15;
 /// The same if the encoder is colocated.
 const COLOCATED_ADDED_MAX: f64 = 0.08;
 
-/// A flow that is measured.
+/// A server that is measured.
 struct Measured {
-    row: String,
     column: String,
-    flow: ours::Flow,
+    url: String,
+    _server: Server,
 }
 
-fn row(precision: &str) -> String {
-    format!("one text of 14 tokens, {precision}, p50")
+/// The row of a precision, or of servers that compute nothing.
+fn row(precision: Option<&str>) -> String {
+    precision.map_or(NOTHING.to_owned(), |precision| {
+        format!("one text of 14 tokens, {precision}, p50")
+    })
 }
 
 pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
@@ -48,52 +54,73 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     let request = report.scratch("request.bin");
     std::fs::write(&request, SIZES[0].frame())?;
     let log = report.scratch("times.tsv");
-    let time = |flow: &ours::Flow| {
-        let url = format!("http://127.0.0.1:{}", flow.port);
-        let times = h2load::times(&url, &request, REQUESTS, &log)?;
+    let time = |it: &Measured| {
+        let times = h2load::times(&it.url, &request, REQUESTS, &log)?;
         anyhow::Ok(median(&times))
     };
     let versions = bench.versions();
-    let columns = [ENGINE, FLOW, COLOCATED];
-    let names = columns
-        .iter()
-        .flat_map(|column| versions.iter().map(|it| it.name(column)));
-    let names: Vec<String> = names.collect();
+    let names = |column: &'static str| versions.iter().map(move |it| it.name(column));
+    let names = [ENGINE, FLOW, COLOCATED].into_iter().flat_map(names);
+    let names: Vec<String> = names.chain([ECHO.to_owned()]).collect();
     let mut table = Table::new(names.iter().map(String::as_str), "milliseconds");
-    let rows = PRECISIONS
-        .map(|(precision, _)| Some(precision))
-        .into_iter()
-        .chain([None]);
-    for precision in rows {
-        // The processes of one row at a time: others would wait in the caches.
-        let mut measured = Vec::new();
-        for version in &versions {
-            for column in [FLOW, COLOCATED] {
-                let file = report.scratch("flow.yml");
-                std::fs::write(&file, flow(precision, column == COLOCATED))?;
-                measured.push(Measured {
-                    row: precision.map_or(NOTHING.to_owned(), row),
-                    column: version.name(column),
-                    flow: version.up(&file.to_string_lossy())?,
-                });
-            }
-        }
+    let rows = PRECISIONS.map(|(precision, _)| Some(precision));
+    for precision in rows.into_iter().chain([None]) {
+        let row = row(precision);
+        // The processes of one row at a time: others would take room in the caches.
+        let measured = start(&versions, precision, report)?;
         for it in &measured {
-            time(&it.flow).with_context(|| format!("{} does not answer", it.column))?;
+            time(it).with_context(|| format!("{} does not answer", it.column))?;
         }
         for _ in 0..bench.rounds {
-            for version in versions.iter().filter(|_| precision.is_some()) {
-                let precision = precision.unwrap_or_default();
-                let took = engine(version.program(), precision)?;
-                table.add(&row(precision), &version.name(ENGINE), took);
+            if let Some(precision) = precision {
+                for version in &versions {
+                    let took = engine(version.program(), precision)?;
+                    table.add(&row, &version.name(ENGINE), took);
+                }
             }
             for it in &measured {
-                table.add(&it.row, &it.column, time(&it.flow)?);
+                table.add(&row, &it.column, time(it)?);
             }
         }
-        eprintln!("single · {} done", precision.unwrap_or(NOTHING));
+        eprintln!("single · {row} done");
     }
     report.write("single", &table, &verdict(&table))
+}
+
+/// The servers of a row, ready.
+fn start(
+    versions: &[Version],
+    precision: Option<&str>,
+    report: &Report,
+) -> anyhow::Result<Vec<Measured>> {
+    let mut measured = Vec::new();
+    for version in versions {
+        // Earlier versions do not know colocation.
+        let columns = if *version == Version::New {
+            &[FLOW, COLOCATED][..]
+        } else {
+            &[FLOW]
+        };
+        for column in columns {
+            let file = report.scratch("flow.yml");
+            std::fs::write(&file, flow(precision, *column == COLOCATED))?;
+            let flow = version.up(&file.to_string_lossy())?;
+            measured.push(Measured {
+                column: version.name(column),
+                url: format!("http://127.0.0.1:{}", flow.port),
+                _server: flow.server,
+            });
+        }
+    }
+    if precision.is_none() {
+        let (server, url) = bare_tonic(&["echo"])?;
+        measured.push(Measured {
+            column: ECHO.to_owned(),
+            url,
+            _server: server,
+        });
+    }
+    Ok(measured)
 }
 
 /// A flow with an encoder of this precision, or with an executor that does nothing.
@@ -107,9 +134,8 @@ fn flow(precision: Option<&str>, is_colocated: bool) -> String {
         }
         None => ("echo", "{}".to_owned()),
     };
-    format!(
-        "jtype: Flow\nexecutors:\n- {{name: a, uses: {uses}, uses_with: {with}, colocate: {is_colocated}}}\n"
-    )
+    let colocate = if is_colocated { ", colocate: true" } else { "" };
+    format!("jtype: Flow\nexecutors:\n- {{name: a, uses: {uses}, uses_with: {with}{colocate}}}\n")
 }
 
 fn engine(mut command: Command, precision: &str) -> anyhow::Result<f64> {
@@ -124,7 +150,7 @@ fn engine(mut command: Command, precision: &str) -> anyhow::Result<f64> {
 fn verdict(table: &Table) -> String {
     let mut lines = String::new();
     for (precision, bar) in PRECISIONS {
-        let row = row(precision);
+        let row = row(Some(precision));
         let time = |system| table.values(&row, system).map(median);
         let (Some(engine), Some(flow), Some(colocated)) =
             (time(ENGINE), time(FLOW), time(COLOCATED))
@@ -141,7 +167,7 @@ fn verdict(table: &Table) -> String {
             colocated - engine
         );
     }
-    let rows = PRECISIONS.map(|(precision, _)| row(precision));
+    let rows = PRECISIONS.map(|(precision, _)| row(Some(precision)));
     let rows: Vec<&str> = rows.iter().map(String::as_str).chain([NOTHING]).collect();
     lines + &comparison(table, &rows, &[ENGINE, FLOW, COLOCATED])
 }
@@ -153,9 +179,9 @@ mod tests {
     #[test]
     fn the_verdict_states_what_serving_adds() {
         let mut table = Table::new([ENGINE, FLOW, COLOCATED], "milliseconds");
-        table.add(&row("bf16"), ENGINE, 0.5);
-        table.add(&row("bf16"), FLOW, 0.75);
-        table.add(&row("bf16"), COLOCATED, 0.5625);
+        table.add(&row(Some("bf16")), ENGINE, 0.5);
+        table.add(&row(Some("bf16")), FLOW, 0.75);
+        table.add(&row(Some("bf16")), COLOCATED, 0.5625);
         let verdict = verdict(&table);
         assert!(
             verdict.contains("engine takes 0.500 ms; `flow up` takes 0.750 ms (the bar: 0.6)")
@@ -169,10 +195,7 @@ mod tests {
     fn a_flow_is_colocated_or_not() {
         let check = |is_colocated: bool| {
             let text = flow(None, is_colocated);
-            assert!(
-                text.contains(&format!("colocate: {is_colocated}")),
-                "{text}"
-            );
+            assert_eq!(text.contains("colocate: true"), is_colocated, "{text}");
         };
         check(true);
         check(false);

@@ -16,6 +16,10 @@ const SCRIPT: &str = include_str!("install.sh");
 /// The beginning of the vector of "hello world".
 const VECTOR: &str = "384 numbers: -0.0344";
 
+/// What the line with the time until the first vector begins with, and the most milliseconds.
+const SERVED: &str = "milliseconds to the first vector: ";
+const SERVED_MAX: u64 = 10_000;
+
 /// Installs the package at this path and uses it. Returns what the check printed.
 pub(super) fn check(package: &Path) -> anyhow::Result<String> {
     ensure!(
@@ -37,8 +41,19 @@ pub(super) fn check(package: &Path) -> anyhow::Result<String> {
         said.contains(VECTOR),
         "the flow answers, but without the vector:\n{said}"
     );
+    let took = served_after(&said).with_context(|| format!("no time in:\n{said}"))?;
+    ensure!(
+        took <= SERVED_MAX,
+        "the first vector came after {took} ms; at most {SERVED_MAX} are allowed:\n{said}"
+    );
     fs::remove_dir_all(&root)?;
     Ok(said)
+}
+
+/// The milliseconds until the first vector.
+fn served_after(said: &str) -> Option<u64> {
+    let time = said.lines().find_map(|line| line.strip_prefix(SERVED));
+    time?.parse().ok()
 }
 
 /// A command in a system below `root`, with processes and mounts of its own: nothing of it is left when it ends.
@@ -95,6 +110,13 @@ fn suite_of(release: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_until_the_first_vector_is_read() {
+        let said = "milliseconds to install: 1600\nmilliseconds to the first vector: 2300\n";
+        assert_eq!(served_after(said), Some(2300));
+        assert_eq!(served_after("384 numbers"), None);
+    }
 
     #[test]
     fn the_clean_debian_has_the_version_of_this_one() {

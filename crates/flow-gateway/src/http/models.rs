@@ -14,7 +14,7 @@ use crate::snapshot::Snapshot;
 /// Longest unknown name of a model that an error repeats, in bytes.
 const NAME_LEN_MAX: usize = 200;
 
-/// The endpoint of an executor that does not say which one computes its model.
+/// The endpoint of an executor that does not say which one computes its model, if the flow file does not say so either.
 const ENCODE: &str = "/encode";
 
 /// A model that clients can name.
@@ -76,23 +76,26 @@ impl ServedModels {
         models
     }
 
-    /// Adds the aliases of the flow file for an executor.
+    /// Adds the aliases of the flow file for an executor: of the model at their endpoint, or of its first one.
     fn add_aliases(&mut self, snapshot: &Snapshot, executor: &str, version: DocArrayVersion) {
-        let own = self.reported.iter().find(|it| it.executor == executor);
-        let model = own.cloned().unwrap_or_else(|| ServedModel {
-            id: String::new(),
-            executor: executor.to_owned(),
-            endpoint: ENCODE.to_owned(),
-            info: None,
-            version,
-        });
         for (alias, of) in &snapshot.plan.gateway.models {
-            if of.as_str() == executor {
-                self.aliases.push(ServedModel {
-                    id: alias.clone(),
-                    ..model.clone()
-                });
+            if of.node.as_str() != executor {
+                continue;
             }
+            let endpoint = of.endpoint.as_deref();
+            let mut own = self.reported.iter().filter(|it| it.executor == executor);
+            let own = own.find(|it| endpoint.is_none_or(|wanted| it.endpoint == wanted));
+            let model = own.cloned().unwrap_or_else(|| ServedModel {
+                id: String::new(),
+                executor: executor.to_owned(),
+                endpoint: endpoint.unwrap_or(ENCODE).to_owned(),
+                info: None,
+                version,
+            });
+            self.aliases.push(ServedModel {
+                id: alias.clone(),
+                ..model
+            });
         }
     }
 

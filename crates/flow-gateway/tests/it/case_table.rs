@@ -52,7 +52,7 @@ async fn check(run: impl AsyncFn(Speaker) -> String, expected: [&str; 11]) {
 fn model() -> Plan {
     let mut plan = plan(&["node"]);
     let node = plan.nodes[0].name.clone();
-    plan.gateway.models.insert("model".to_owned(), node);
+    plan.gateway.models.insert("model".to_owned(), node.into());
     plan
 }
 

@@ -8,6 +8,7 @@ use flow_core::{Code, Document, Failure, ModelInfo, ModelKind, Tensor, discovery
 use flow_gateway::auth::{ApiKeys, KeyFile};
 use flow_proto::Envelope;
 use flow_proto::jina::EndpointsProto;
+use flow_spec::ModelTarget;
 use serde_json::{Map, Value, json};
 use tempfile::NamedTempFile;
 use tokio::sync::Semaphore;
@@ -203,6 +204,28 @@ async fn every_text_of_a_request_gets_its_result() {
 }
 
 #[tokio::test]
+async fn a_name_of_the_flow_file_chooses_the_endpoint_of_an_executor_that_reports_no_model() {
+    let behave = |call: Call| -> Answer { Box::pin(async { Ok(computed(call)) }) };
+    let executor = FakeExecutor::offering(&["/mine"], Arc::new(behave)).await;
+    let mut plan = plan(&["node"]);
+    let target = ModelTarget {
+        node: plan.nodes[0].name.clone(),
+        endpoint: Some("/mine".to_owned()),
+    };
+    plan.gateway.models.insert("small".to_owned(), target);
+    let gateway = TestGateway::start(placement(plan, &[&executor])).await;
+    let body = json!({"input": ["a"], "model": "small"});
+    let answer = post(&gateway, "/v1/embeddings", &body).await;
+    assert_eq!(
+        answer.json()["data"][0]["embedding"],
+        json!([1.0]),
+        "{answer:?}"
+    );
+    let header = executor.calls()[0].parts[0].header.clone().unwrap();
+    assert_eq!(header.exec_endpoint.as_deref(), Some("/mine"));
+}
+
+#[tokio::test]
 async fn a_model_that_is_not_there_is_a_404() {
     let run = async |route: Route| {
         let executor = ready_models().await;
@@ -340,4 +363,42 @@ async fn a_request_in_progress_is_answered_while_the_gateway_drains() {
         said
     };
     check(run, ["1"; 7]).await;
+}
+
+#[tokio::test]
+async fn a_call_of_many_texts_leaves_room_for_others() {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = gate.clone();
+    let executor = models(move || {
+        let gate = held.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            Ok(())
+        }
+    })
+    .await;
+    let gateway = start(&executor).await;
+    let many = json!({"input": vec!["a"; 640], "model": "m"});
+    let other = async {
+        // As many pieces as one call may have in progress.
+        executor.was_called(4).await;
+        let body = json!({"input": ["other"], "model": "m"});
+        let answered = post(&gateway, "/v1/embeddings", &body);
+        let release = async {
+            executor.was_called(5).await;
+            let call = &executor.calls()[4];
+            let texts: Vec<String> = documents(&call.parts[0])
+                .iter()
+                .map(Document::text)
+                .collect();
+            gate.add_permits(100);
+            texts
+        };
+        let (answer, fifth) = tokio::join!(answered, release);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        fifth
+    };
+    let (answer, fifth) = tokio::join!(post(&gateway, "/v1/embeddings", &many), other);
+    assert_eq!(answer.json()["data"].as_array().unwrap().len(), 640);
+    assert_eq!(fifth, ["other"]);
 }

@@ -39,7 +39,7 @@ impl Fixture {
         let executor = FakeExecutor::start(|call| async { Ok(counted(call)) }).await;
         let mut plan = plan(&["node"]);
         let node = plan.nodes[0].name.clone();
-        plan.gateway.models.insert("model".to_owned(), node);
+        plan.gateway.models.insert("model".to_owned(), node.into());
         let api_keys = ApiKeys {
             file: keys.path().to_owned(),
             for_health: false,

@@ -20,7 +20,7 @@ async fn start() -> (FakeExecutor, TestGateway) {
     let executor = FakeExecutor::start(|call| async { Ok(counted(call)) }).await;
     let mut plan = plan(&["node"]);
     let node = plan.nodes[0].name.clone();
-    plan.gateway.models.insert("model".to_owned(), node);
+    plan.gateway.models.insert("model".to_owned(), node.into());
     plan.gateway.limits.tokens_max = NonZeroUsize::new(100);
     let gateway = TestGateway::start(placement(plan, &[&executor])).await;
     (executor, gateway)

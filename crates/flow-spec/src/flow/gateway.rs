@@ -30,6 +30,23 @@ const LOOPBACK: &str = "127.0.0.1";
 /// of some kilobytes no more than a few hundred megabytes.
 const IN_FLIGHT_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("is not zero");
 
+/// What computes a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelTarget {
+    /// The executor.
+    pub node: NodeName,
+    /// Its endpoint; `None` means the one that the executor reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+}
+
+impl From<NodeName> for ModelTarget {
+    fn from(node: NodeName) -> Self {
+        let endpoint = None;
+        Self { node, endpoint }
+    }
+}
+
 /// The process that clients connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gateway {
@@ -74,7 +91,7 @@ pub struct Gateway {
     pub logging: RequestLogging,
     /// Further names of models, each with the executor that runs the model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub models: BTreeMap<String, NodeName>,
+    pub models: BTreeMap<String, ModelTarget>,
     /// TLS of its port; `None` if connections are not encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<GatewayTls>,
@@ -331,29 +348,30 @@ fn console_port(
     Some(place)
 }
 
-/// The names of models, each with an executor of the flow.
+/// The names of models, each with an executor of the flow, and the endpoint if it is written.
 fn models(
     written: Option<&Spanned<ModelNames>>,
     nodes: &[FlowNode],
     diagnostics: &mut Diagnostics,
-) -> BTreeMap<String, NodeName> {
+) -> BTreeMap<String, ModelTarget> {
     let mut models = BTreeMap::new();
-    for (model, executor) in written.into_iter().flat_map(|it| &it.value) {
+    for (model, target) in written.into_iter().flat_map(|it| &it.value) {
+        let end = target.value.find('/').unwrap_or(target.value.len());
+        let (executor, endpoint) = target.value.split_at(end);
         let names = nodes.iter().map(|node| node.name.as_str());
-        match nodes
-            .iter()
-            .find(|node| node.name.as_str() == executor.value)
-        {
-            Some(node) => drop(models.insert(model.clone(), node.name.clone())),
-            None => {
-                let message = format!(
-                    "`models` gives the model `{model}` to `{}`, which is not an executor of this flow",
-                    executor.value
-                );
-                let meant = flow_core::closest(&executor.value, names);
-                diagnostics.problem(Problem::new(&executor.span, message).suggest(meant));
-            }
-        }
+        let Some(node) = nodes.iter().find(|node| node.name.as_str() == executor) else {
+            let message = format!(
+                "`models` gives the model `{model}` to `{executor}`, which is not an executor of this flow"
+            );
+            let meant = flow_core::closest(executor, names);
+            diagnostics.problem(Problem::new(&target.span, message).suggest(meant));
+            continue;
+        };
+        let target = ModelTarget {
+            node: node.name.clone(),
+            endpoint: (!endpoint.is_empty()).then(|| endpoint.to_owned()),
+        };
+        models.insert(model.clone(), target);
     }
     models
 }

@@ -360,7 +360,14 @@ fn a_model_may_have_further_names_for_an_executor_of_the_flow() {
     let models = plan(flow("models: {small: enc}", "name: enc"))
         .gateway
         .models;
-    assert_eq!(models["small"].as_str(), "enc");
+    let node: flow_core::NodeName = "enc".parse().unwrap();
+    assert_eq!(models["small"], node.into());
+    let models = plan(flow("models: {small: enc/text/embed}", "name: enc"))
+        .gateway
+        .models;
+    let target = &models["small"];
+    assert_eq!(target.node.as_str(), "enc");
+    assert_eq!(target.endpoint.as_deref(), Some("/text/embed"));
     let unknown = flow("models: {small: encc}", "name: enc");
     let problem = unknown.unwrap_err()[0].to_string();
     assert!(

@@ -200,7 +200,8 @@ options! {
             .jina(OWN);
         models: ModelNames = row(
             forms::MODELS,
-            "Further names of models for the HTTP APIs, each with the executor that runs the model.",
+            "Further names of models for the HTTP APIs, each with the executor that runs the model; `EXECUTOR/ENDPOINT` if it \
+             reports no model, and its endpoint is not `/encode`.",
         )
             .default("the names that the executors report")
             .example("{text-embedding-3-small: encoder}")
