@@ -52,6 +52,15 @@ fn ran(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Checks that systemd finds little that a service could do to the machine: at most 2 on its scale up to 10.
+fn check_sandbox(unit: &Path) {
+    if has("systemd-analyze") {
+        let mut analyze = Command::new("systemd-analyze");
+        analyze.args(["security", "--offline=true", "--threshold=20"]);
+        ran(analyze.arg(unit));
+    }
+}
+
 /// Whether a tool is installed. Without it a part of the test is left out, and says so.
 fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
@@ -136,6 +145,7 @@ fn the_package_serves(release: &Release) {
     let root = release.path("root");
     let package = release.file(".deb");
     ran(Command::new("dpkg-deb").arg("-x").arg(package).arg(&root));
+    check_sandbox(&root.join("usr/lib/systemd/system/flow@.service"));
     let unit = fs::read_to_string(root.join("usr/lib/systemd/system/flow@.service")).unwrap();
     assert!(
         unit.contains("ExecStart=/usr/bin/flow up /etc/flow/%i.yml\n"),
