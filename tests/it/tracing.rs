@@ -236,6 +236,23 @@ fn is_clients(span: &Span) -> bool {
 }
 
 #[tokio::test]
+async fn a_colocated_executor_exports_spans_of_its_own() {
+    let Some(collector) = Collector::start() else {
+        return;
+    };
+    let options = traced(&collector);
+    let yaml = format!("{options}\nexecutors: [{{name: a, uses: echo, colocate: true}}]");
+    let flow = TestFlow::up_in(&yaml, &[SOON]);
+    call(&flow, &request("/x")).await;
+
+    let spans = wait(&collector, &[("gateway/rep-0", 3), ("a/rep-0", 3)]);
+    let of_node = only(&spans, "gateway/rep-0", "a");
+    let attempt = child(&spans, of_node, "gateway/rep-0", CLIENT_KIND);
+    child(&spans, attempt, "a/rep-0", SERVER);
+    only(&spans, "a/rep-0", "queue");
+}
+
+#[tokio::test]
 async fn requests_that_share_a_call_are_linked_to_it() {
     let Some(collector) = Collector::start() else {
         return;

@@ -52,15 +52,22 @@ async fn flow(folder: &Path) -> (TestFlow, Value, String) {
         &["key", "new", "somebody"],
     );
     let key = made.stdout().trim().to_owned();
-    let model = TinyModel::classifier("bert", 1);
+    let ranker = TinyModel::classifier("bert", 1);
+    let labels = json!({"0": "bad", "1": "good"});
+    let classifier = TinyModel::classifier("bert", 2).configured("id2label", labels);
+    let sparse = TinyModel::masked_lm("bert", true);
     let flow = TestFlow::up(&format!(
         "with: {{expose_endpoints: {{/encode: {{http_path: /vectors, methods: [PUT]}}}}}}\n\
          gateway: {{api_keys: {}/keys.yml}}\n\
          executors:\n\
          - {{name: encoder, uses: sentence-encoder}}\n\
-         - {{name: ranker, uses: reranker, uses_with: {{model: '{}'}}}}",
+         - {{name: ranker, uses: reranker, uses_with: {{model: '{}'}}}}\n\
+         - {{name: classifier, uses: text-classifier, uses_with: {{model: '{}'}}}}\n\
+         - {{name: sparse, uses: sparse-encoder, uses_with: {{model: '{}'}}}}",
         folder.display(),
-        model.path().display()
+        ranker.path().display(),
+        classifier.path().display(),
+        sparse.path().display()
     ));
     let bearer = ("authorization", format!("Bearer {key}"));
     let reply = send(&flow, (Method::GET, "/openapi.json"), &[bearer], "").await;
@@ -163,5 +170,6 @@ async fn requests_made_of_the_openapi_document_get_the_replies_that_it_describes
     let told = ["--continue-on-failure", "--no-color"];
     let arguments = [&of_document[..], &bounded, &told].concat();
     flow.expect("documents without a text get no vector");
+    flow.expect("documents without a text get no scores");
     run(folder.path(), program, &arguments);
 }
