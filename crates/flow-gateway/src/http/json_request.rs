@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::api_error::{ApiError, ErrorKind};
 use super::body::WholeBody;
+use super::parse_memory::ParseMemory;
 use super::state::{HttpState, options};
 use crate::shortened::{displayed, shortened};
 
@@ -28,7 +29,14 @@ pub(crate) struct JsonRequest<T> {
     pub(crate) body: T,
     pub(crate) options: CallOptions,
     /// The bytes, and what they became, count in the budget of the connection until this is dropped.
-    _whole: WholeBody,
+    whole: WholeBody,
+}
+
+impl<T> JsonRequest<T> {
+    /// The options of its calls, and the memory that it takes.
+    pub(crate) fn parts(&mut self) -> (&CallOptions, &mut ParseMemory) {
+        (&self.options, &mut self.whole.parse_memory)
+    }
 }
 
 impl<T: DeserializeOwned + Send + 'static> JsonRequest<T> {
@@ -47,11 +55,11 @@ impl<T: DeserializeOwned + Send + 'static> JsonRequest<T> {
             whole.parse_memory.keep_texts(held, len);
             Ok((body, whole))
         };
-        let (body, _whole) = state.service.heavy().run(len, parse).await?;
+        let (body, whole) = state.service.heavy().run(len, parse).await?;
         Ok(Self {
             body: body?,
             options,
-            _whole,
+            whole,
         })
     }
 }

@@ -87,6 +87,11 @@ impl ParseMemory {
         self.give_back(held.saturating_sub(kept));
     }
 
+    /// Holds what further texts take until the reply, which were made of the request and are no part of its body.
+    pub(crate) fn hold_texts(&mut self, len: usize) -> Result<(), Failure> {
+        self.hold(PARSED_COPIES * len)
+    }
+
     /// Holds `bytes` more. Fails if the request takes too much with them, or if there is no room for them.
     pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
         let taken = self.taken.saturating_add(bytes);
@@ -250,6 +255,8 @@ mod tests {
         assert_eq!(budget.held(), held);
         memory.keep_texts(held, 3000);
         assert_eq!(budget.held(), 5 * 3000 + 48 * 2000);
+        memory.hold_texts(1000).unwrap();
+        assert_eq!(budget.held(), 5 * 4000 + 48 * 2000);
         drop(memory);
         assert_eq!(budget.held(), 0);
     }

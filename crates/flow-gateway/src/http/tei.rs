@@ -141,11 +141,14 @@ async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, A
     let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let prompt = request.body.prompt_name.clone();
+    let name = request.body.model.clone();
+    let (options, memory) = request.parts();
     let source = TokenInput {
         service: &state.service,
         model,
-        name: request.body.model.as_deref(),
-        options: &request.options,
+        name: name.as_deref(),
+        options,
+        memory,
         field: "inputs",
     };
     let texts = source.texts(inputs).await?;

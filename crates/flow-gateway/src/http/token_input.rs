@@ -12,6 +12,7 @@ use tiktoken_rs::CoreBPE;
 use super::api_error::ApiError;
 use super::model_call::DocumentsCall;
 use super::models::ServedModel;
+use super::parse_memory::ParseMemory;
 use super::tei::tokens::{DECODE, IDS, check_offered};
 use super::text_input::{TextEntry, TextInput};
 use crate::request_record::Part;
@@ -37,13 +38,15 @@ pub(super) struct TokenInput<'r> {
     /// The name of the model in the request.
     pub(super) name: Option<&'r str>,
     pub(super) options: &'r CallOptions,
+    /// Where texts count that are made of ids: a few bytes may stand for a hundred.
+    pub(super) memory: &'r mut ParseMemory,
     /// The field that has the texts.
     pub(super) field: &'static str,
 }
 
 impl TokenInput<'_> {
     /// The texts of a request.
-    pub(super) async fn texts(&self, input: TextInput) -> Result<Vec<String>, ApiError> {
+    pub(super) async fn texts(self, input: TextInput) -> Result<Vec<String>, ApiError> {
         let ids = input.entries.iter().filter_map(|entry| match entry {
             TextEntry::Text(_) => None,
             TextEntry::Tokens(ids) => Some(ids.clone()),
@@ -52,7 +55,10 @@ impl TokenInput<'_> {
         if ids.is_empty() {
             return input.texts(self.field);
         }
-        let mut decoded = self.decode(ids).await?.into_iter();
+        let decoded = self.decode(ids).await?;
+        self.memory
+            .hold_texts(decoded.iter().map(String::len).sum())?;
+        let mut decoded = decoded.into_iter();
         let text = |entry| match entry {
             TextEntry::Text(text) => text,
             TextEntry::Tokens(_) => decoded.next().unwrap_or_default(),
