@@ -147,6 +147,20 @@ async fn a_colocated_executor_counts_its_requests_at_a_port_of_its_own() {
     assert_eq!(numbers.get(count), 3);
 }
 
+#[tokio::test]
+async fn the_log_names_the_port_of_metrics_and_no_variable_opens_it_to_other_machines() {
+    let flow = TestFlow::up_in(
+        "with: {monitoring: true}\nexecutors: [{name: a, uses: echo, colocate: true}]",
+        &[("FLOW_LISTEN_HOST", "0.0.0.0")],
+    );
+    flow.expect("listens on all addresses");
+    let line = flow.program().line("`a` runs in this process");
+    let url = line.split(" metrics=").nth(1).unwrap();
+    let url = url.split(' ').next().unwrap().trim();
+    assert!(url.starts_with("http://127.0.0.1:"), "{line}");
+    scrape(url).get(r#"jina_successful_requests_total{runtime_name="a/rep-0"}"#);
+}
+
 /// `flow gateway` on a flow with these executors, without addresses.
 fn gateway_alone(folder: &std::path::Path, executors: &str) -> Command {
     let file = folder.join("flow.yml");

@@ -1,5 +1,6 @@
 //! The built-in executors. A new one is a row of [`BUILTIN`].
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use flow_core::closest;
@@ -36,13 +37,16 @@ pub(crate) struct Builtin {
 }
 
 /// Loads an executor in this process.
-type Colocate =
-    fn(ExecutorArgs) -> LocalBoxFuture<'static, Result<ColocatedExecutor, ColocateError>>;
+type Colocate = fn(
+    ExecutorArgs,
+    BTreeMap<String, String>,
+) -> LocalBoxFuture<'static, Result<ColocatedExecutor, ColocateError>>;
 
 fn colocate<E: Executor>(
     args: ExecutorArgs,
+    variables: BTreeMap<String, String>,
 ) -> LocalBoxFuture<'static, Result<ColocatedExecutor, ColocateError>> {
-    Box::pin(run_colocated::<E>(args))
+    Box::pin(run_colocated::<E>(args, variables))
 }
 
 /// Variables with the token for the hub of models.

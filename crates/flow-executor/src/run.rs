@@ -19,7 +19,7 @@ use flow_process::{
 };
 
 use self::exit_error::ExitError;
-use self::settings::{log_settings, settings};
+use self::settings::{WITH_VARIABLE, log_settings, settings};
 use crate::definition::Definition;
 use crate::sdk::Executor;
 use crate::server::{
@@ -66,16 +66,22 @@ pub fn run_definition<E: 'static>(definition: Definition<E>, args: ExecutorArgs)
     conclude(serve(preparation(definition), args, environment()))
 }
 
-/// Loads `E` in this process, for a gateway in it. The arguments say what it is, and nothing of how it listens.
+/// Loads `E` in this process, for a gateway in it. The arguments say what it is, and nothing of how it listens. The variables are
+/// those of the flow file, which replace those of the process.
 ///
 /// # Errors
 ///
 /// If its options do not fit, or it cannot load.
 pub async fn run_colocated<E: Executor>(
     args: ExecutorArgs,
+    variables: BTreeMap<String, String>,
 ) -> Result<ColocatedExecutor, ColocateError> {
     let drain = Drain::new(args.grace);
-    let mut settings = settings(args, environment())?;
+    let mut environment = environment();
+    // It is for the only executor of an image, and there may be several here.
+    environment.remove(WITH_VARIABLE);
+    environment.extend(variables);
+    let mut settings = settings(args, environment)?;
     // The process itself exports its log.
     settings.export.logs = None;
     let prepared =

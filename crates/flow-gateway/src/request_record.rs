@@ -82,6 +82,8 @@ pub(crate) enum Part {
     Whole,
     /// The first of several pieces.
     First,
+    /// What a call asks of an executor before it: it counts as a part of the call.
+    Preparation,
     /// Another piece: a call that was let in is answered in full, also if it takes the last tokens of the day.
     Further,
 }

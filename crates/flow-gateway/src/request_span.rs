@@ -36,7 +36,7 @@ impl RequestSpan {
     ) -> Self {
         let span = tracer.and_then(|tracer| match part {
             Part::Whole => begin_call(tracer, options, record),
-            Part::First | Part::Further => begin_piece(tracer, options, record),
+            Part::Preparation | Part::First | Part::Further => begin_piece(tracer, options, record),
         });
         Self { span, part }
     }

@@ -98,7 +98,7 @@ impl GatewayService {
     ) -> Result<UnaryReply, Failure> {
         self.allow(&request, &options, part)?;
         let admitted = match part {
-            Part::Whole | Part::First => self.admit(&request, &options)?,
+            Part::Preparation | Part::Whole | Part::First => self.admit(&request, &options)?,
             Part::Further => self.admit_later(&request, &options).await?,
         };
         Self::answer(admitted.of_part(part), request, options).await
@@ -280,11 +280,15 @@ impl GatewayService {
         let Some(identity) = auth::current() else {
             return Ok(());
         };
-        let tokens = match part {
-            Part::Whole | Part::First => identity.check_tokens(),
-            Part::Further => Ok(()),
+        let allowed = match part {
+            // Its documents and its endpoint are those of the call, which follows.
+            Part::Preparation => identity.check_tokens(),
+            Part::Whole | Part::First => {
+                let tokens = identity.check_tokens();
+                tokens.and_then(|()| identity.admit(request))
+            }
+            Part::Further => identity.admit(request),
         };
-        let allowed = tokens.and_then(|()| identity.admit(request));
         allowed.inspect_err(|refusal| self.log_failure(request, options, refusal))
     }
 

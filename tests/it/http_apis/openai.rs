@@ -284,6 +284,21 @@ async fn token_ids_of_the_model_s_vocabulary_stand_for_texts() {
     let reply = post(&flow, "/embed", &json!({"inputs": ids})).await.json();
     let vectors: Vec<Vec<f32>> = reply.as_array().unwrap().iter().map(floats).collect();
     check_close(&vectors, &wanted);
+    let many = vec![5; (1 << 17) + 1];
+    for (input, part) in [
+        (json!(many), "131073 token ids, and 131072 are allowed"),
+        (json!([[5], []]), "a list of token ids in `input` is empty"),
+        (json!(vec![[5]; 250_001]), "at most 250000 are allowed"),
+    ] {
+        let reply = post(&flow, "/v1/embeddings", &json!({ "input": input })).await;
+        let error = &reply.json()["error"];
+        assert_eq!(
+            (reply.status, &error["param"]),
+            (400, &json!("input")),
+            "{error}"
+        );
+        assert!(error["message"].as_str().unwrap().contains(part), "{error}");
+    }
     let reply = post(&flow, "/v1/embeddings", &json!({"input": [[5, 99_999]]})).await;
     let said = reply.json()["error"]["message"].to_string();
     assert_eq!(reply.status, 400, "{said}");

@@ -18,7 +18,7 @@ use crate::server::ServerSettings;
 
 /// The variable with options of the executor, in the form of `--uses-with`. Its `config.yml` and `--uses-with` override
 /// it. An image that contains a model names it here.
-const WITH_VARIABLE: &str = "FLOW_USES_WITH";
+pub(crate) const WITH_VARIABLE: &str = "FLOW_USES_WITH";
 
 /// The variable with the log's output, `stderr` or `stdout`. Containers have no other output, and log to stdout.
 pub const LOG_TO_VARIABLE: &str = "FLOW_LOG_TO";

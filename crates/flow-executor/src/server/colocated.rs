@@ -2,8 +2,9 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::SocketAddr;
 
-use flow_net::{Drain, Draining, LocalService};
+use flow_net::{Drain, Draining, LocalService, MetricsServer};
 use flow_process::Facts;
 use futures_util::future::BoxFuture;
 
@@ -16,6 +17,7 @@ use super::started::{StartedExecutor, serve_metrics};
 pub struct ColocatedExecutor {
     executor: StartedExecutor,
     facts: Facts,
+    metrics_address: Option<SocketAddr>,
     metrics: BoxFuture<'static, Infallible>,
     /// What the executor's failures begin, and nothing else.
     draining: Draining,
@@ -32,6 +34,12 @@ impl ColocatedExecutor {
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Where its metrics are served, if they are.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Serves its metrics, if it has any. Returns when the executor has failed, after which its process is to end.
@@ -63,6 +71,7 @@ pub(crate) async fn colocate(
 ) -> Result<ColocatedExecutor, ServeError> {
     let mut executor = StartedExecutor::start(prepared, settings).await?;
     let server = executor.metrics_server.take();
+    let metrics_address = server.as_ref().map(MetricsServer::local_addr);
     let mut metrics: BoxFuture<'_, Infallible> = Box::pin(serve_metrics(server));
     let report = tokio::select! {
         report = executor.loaded() => report?,
@@ -71,6 +80,7 @@ pub(crate) async fn colocate(
     Ok(ColocatedExecutor {
         executor,
         facts: report.facts,
+        metrics_address,
         metrics,
         draining: drain.watch(),
     })

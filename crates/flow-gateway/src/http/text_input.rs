@@ -49,7 +49,7 @@ impl<'de> Visitor<'de> for InputVisitor {
     type Value = TextInput;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or a list of texts")
+        f.write_str("a text, a list of texts, or token ids")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<TextInput, E> {

@@ -33,7 +33,9 @@ impl ColocatedExecutors {
             let executor =
                 executor.with_context(|| format!("cannot run `{node}` in the gateway"))?;
             let facts = executor.facts().iter();
-            let facts: Vec<String> = facts.map(|(name, it)| format!(" {name}={it}")).collect();
+            let mut facts: Vec<String> = facts.map(|(name, it)| format!(" {name}={it}")).collect();
+            let metrics = executor.metrics_address();
+            facts.extend(metrics.map(|at| format!(" metrics=http://{at}/metrics")));
             tracing::info!("`{node}` runs in this process{}", facts.concat());
             all.0.push((node, executor));
         }
@@ -87,12 +89,25 @@ async fn load(
     args.uses_with.extend(run.with_as_json());
     args.workspace.clone_from(&run.workspace);
     args.grace = grace;
-    Ok((builtin.colocate)(args).await?)
+    let variables = run
+        .env
+        .iter()
+        .map(|(name, value)| (name.clone(), value.reveal().clone()));
+    Ok((builtin.colocate)(args, variables.collect()).await?)
 }
 
 /// The command line of a process of its own, as far as it matters here.
 fn line(node: &NodeName, run: &LocalRun) -> Vec<String> {
-    let mut line = vec!["executor".to_owned(), "--name".to_owned(), node.to_string()];
+    let line = [
+        "executor",
+        "--name",
+        node.as_str(),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+    ];
+    let mut line = line.map(str::to_owned).to_vec();
     line.extend(run.arguments());
     if let Some(monitoring) = &run.monitoring {
         let port = monitoring.port(0).to_string();

@@ -100,7 +100,10 @@ fn is_json(path: &Path) -> bool {
 }
 
 fn place(line: &str, placements: &Placements) -> anyhow::Result<impl Future<Output = ()> + use<>> {
-    Ok(placements.place(parse(line)?)?.everywhere())
+    let mut placement = parse(line)?;
+    // They run already, and nothing else needs the values of their options.
+    drop(placement.take_colocated());
+    Ok(placements.place(placement)?.everywhere())
 }
 
 fn parse(text: &str) -> anyhow::Result<Placement> {

@@ -38,7 +38,7 @@ fn a_request_becomes_texts_and_parameters_of_the_encoder() {
 #[test]
 fn invalid_fields_are_named() {
     check_refused(&json!({"model": "m"}), Some("input"), "missing");
-    check_refused(&json!({"input": 1}), Some("input"), "a text or a list");
+    check_refused(&json!({"input": 1}), Some("input"), "a list of texts");
     check_refused(&json!({"input": [[1, 2]]}), Some("input"), "token ids");
     let format = json!({"input": "a", "encoding_format": "hex"});
     check_refused(&format, Some("encoding_format"), "`hex`");
