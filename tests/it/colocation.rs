@@ -3,14 +3,15 @@
 use std::fs;
 use std::process::Command;
 
-use flow_core::{Deadline, Document, DocumentArray, Tensor};
-use flow_proto::Envelope;
+use flow_core::{Deadline, Document, DocumentArray};
 use flow_tests::{
     Program, TestFlow, client, eventually, flow_command, free_port, is_alive, post, request,
     scrape, send, texts,
 };
 use rustix::process::Signal;
 use serde_json::json;
+
+use crate::state::{document, found};
 
 /// An encoder, and the bits of its vectors of two texts.
 async fn vectors(colocate: bool) -> Vec<Vec<u8>> {
@@ -32,25 +33,6 @@ async fn a_colocated_encoder_gives_the_vectors_of_one_with_a_process_of_its_own(
 const MIXED: &str = "executors:
 - {name: index, uses: vector-index, workspace: data, colocate: true}
 - {name: echo, uses: echo}";
-
-/// A document with a vector.
-fn document(endpoint: &str, text: &str) -> Envelope {
-    let mut document = Document::from_text(text);
-    document.set_embedding(&Tensor::vector(&[1.0, 0.5]));
-    let documents: DocumentArray = [document].into_iter().collect();
-    Envelope {
-        data: Some(documents.encode()),
-        ..texts(endpoint, &[])
-    }
-}
-
-/// How many documents a search finds.
-async fn found(flow: &TestFlow) -> usize {
-    let query = document("/search", "query");
-    let reply = client(flow).await.single(query, Deadline::NEVER).await;
-    let mut documents = DocumentArray::decode(&reply.unwrap().data.unwrap()).unwrap();
-    documents[0].matches_mut().unwrap().len()
-}
 
 /// Runs a command of `flow` that sees this flow.
 fn run(flow: &TestFlow, arguments: &[&str]) -> (Option<i32>, String) {
@@ -79,7 +61,7 @@ async fn a_gateway_that_dies_comes_back_with_its_executors_and_their_state() {
     let first = flow.pid("gateway");
     send(first, Signal::KILL);
     eventually("another gateway is ready", || flow.pid("gateway") != first);
-    assert_eq!(found(&flow).await, 1);
+    assert_eq!(found(&flow).await, ["one"]);
 }
 
 #[tokio::test]
@@ -130,7 +112,7 @@ async fn a_change_of_a_colocated_executor_is_refused_and_the_flow_serves_on() {
         post(&flow, vec![document("/index", "one")]).await[0].failure,
         None
     );
-    assert_eq!(found(&flow).await, 1);
+    assert_eq!(found(&flow).await, ["one"]);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ const INDEX: &str = "executors:
 - {name: index, uses: vector-index, workspace: data}";
 
 /// A document with a vector.
-fn document(endpoint: &str, text: &str) -> Envelope {
+pub(crate) fn document(endpoint: &str, text: &str) -> Envelope {
     let mut document = Document::from_text(text);
     document.set_embedding(&Tensor::vector(&[1.0, 0.5]));
     let documents: DocumentArray = [document].into_iter().collect();
@@ -28,7 +28,7 @@ async fn index(flow: &TestFlow, text: &str) {
 }
 
 /// The texts that a search finds.
-async fn found(flow: &TestFlow) -> Vec<String> {
+pub(crate) async fn found(flow: &TestFlow) -> Vec<String> {
     let query = document("/search", "query");
     let reply = client(flow).await.single(query, Deadline::NEVER).await;
     let reply = reply.unwrap();

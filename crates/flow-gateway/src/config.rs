@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use flow_core::NodeName;
-use flow_net::LocalService;
-use flow_net::MetricsServerError;
 use flow_net::tls::{ServerTlsFiles, TlsError};
+use flow_net::{LocalService, MetricsServerError};
 use flow_otlp::{CannotExport, ExportSettings};
 use flow_spec::Jwt;
 

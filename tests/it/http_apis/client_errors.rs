@@ -49,7 +49,7 @@ fn clients_raise_what_they_raise_for_the_services_that_they_are_made_for() {
     let with_keys = encoder_with(&format!("api_keys: '{}'", keys.display()));
     let small = encoder_with("documents_max: 1");
     let late =
-        TestFlow::up("executors: [{name: encoder, uses: sentence-encoder, timeout_send: 20ms}]");
+        TestFlow::up("executors: [{name: encoder, uses: sentence-encoder, timeout_send: 5ms}]");
     let dead = dead();
     let long = vec!["a long text, of which there are many ".repeat(20); 64];
     let mut too_late = case("late", &late, "none");

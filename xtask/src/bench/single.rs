@@ -1,8 +1,7 @@
 //! How long one short text takes: in the engine, through `flow up` and gRPC, and with the encoder in the process of the gateway.
 //!
-//! One request at a time, so that nothing waits for anything else. The difference to the engine is what serving adds. Beside it is
-//! what a flow takes whose executor does nothing: the hops alone, by processes whose code and data no model pushes out of
-//! the caches.
+//! Requests are sent one at a time, so none of them waits in a queue. Serving adds the difference to the engine's time. A flow whose
+//! executor does nothing, and a bare echo, show the cost of the connections alone.
 
 use std::process::Command;
 

@@ -139,11 +139,10 @@ pub(crate) async fn run(gateway: Gateway, shell: &Shell) -> anyhow::Result<Exit>
 async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Result<Exit> {
     let draining = drain.watch();
     let mut more = PlacementSource::of(gateway.placement.as_deref());
-    let placement = tokio::select! {
+    let mut placement = tokio::select! {
         placement = placement(gateway, &mut more, shell) => placement?,
         () = draining.begun() => return Ok(Exit::Fine),
     };
-    let mut placement = placement;
     let mut colocated = tokio::select! {
         colocated = ColocatedExecutors::load(&mut placement, gateway.grace) => colocated?,
         () = draining.begun() => return Ok(Exit::Fine),

@@ -188,13 +188,13 @@ fn text_documents(texts: &[String], version: DocArrayVersion) -> DocumentArray {
     documents.collect()
 }
 
-/// Checks the number of the texts of a field, and that each has something to read.
-pub(super) fn check_texts(
+/// Checks the number of the texts of a field.
+pub(super) fn check_count(
     service: &GatewayService,
     field: &'static str,
-    mut texts: impl ExactSizeIterator<Item = impl AsRef<str>>,
+    count: usize,
 ) -> Result<(), ApiError> {
-    let (count, max) = (texts.len(), inputs_max(service));
+    let max = inputs_max(service);
     if count == 0 {
         let message = format!("`{field}` is empty");
         return Err(ApiError::new(ErrorKind::Empty, message).at(field));
@@ -206,6 +206,16 @@ pub(super) fn check_texts(
     }
     // Each text has a token or more.
     TokenLimit::of(service, field).check(Some(count as u64))?;
+    Ok(())
+}
+
+/// Checks the number of the texts of a field, and that each has something to read.
+pub(super) fn check_texts(
+    service: &GatewayService,
+    field: &'static str,
+    mut texts: impl ExactSizeIterator<Item = impl AsRef<str>>,
+) -> Result<(), ApiError> {
+    check_count(service, field, texts.len())?;
     match texts.position(|text| text.as_ref().is_empty()) {
         None => Ok(()),
         Some(index) => {

@@ -111,16 +111,13 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let format = request.body.format();
     let name = request.body.model.clone();
     let task = request.body.task.clone().filter(|task| !task.is_empty());
-    let (options, memory) = request.parts();
     let source = TokenInput {
         service: &state.service,
         model,
         name: name.as_deref(),
-        options,
-        memory,
         field: "input",
     };
-    let texts = source.texts(input).await?;
+    let texts = source.texts(input, &mut request).await?;
     let mut wanted = request.body.translate(texts);
     if let Some(task) = task {
         choose_prompt(&mut wanted, model, &task)?;

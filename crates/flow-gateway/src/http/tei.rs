@@ -142,16 +142,13 @@ async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, A
     let model = models.find(ModelKind::Embedding, request.body.model.as_deref())?;
     let prompt = request.body.prompt_name.clone();
     let name = request.body.model.clone();
-    let (options, memory) = request.parts();
     let source = TokenInput {
         service: &state.service,
         model,
         name: name.as_deref(),
-        options,
-        memory,
         field: "inputs",
     };
-    let texts = source.texts(inputs).await?;
+    let texts = source.texts(inputs, &mut request).await?;
     let mut wanted = request.body.translate(texts);
     if let Some(name) = prompt {
         prompts::choose(&mut wanted.parameters, model, &name)?;

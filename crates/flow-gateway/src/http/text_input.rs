@@ -24,6 +24,12 @@ pub(crate) enum TextEntry {
 }
 
 impl TextInput {
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.entries
+            .iter()
+            .any(|it| matches!(it, TextEntry::Tokens(_)))
+    }
+
     /// The texts, for routes that take no token ids.
     pub(crate) fn texts(self, field: &'static str) -> Result<Vec<String>, ApiError> {
         let text = |entry| match entry {

@@ -10,11 +10,12 @@ use serde_json::{Map, json};
 use tiktoken_rs::CoreBPE;
 
 use super::api_error::ApiError;
-use super::model_call::{DocumentsCall, inputs_max};
+use super::json_request::JsonRequest;
+use super::model_call::{DocumentsCall, check_count};
 use super::models::ServedModel;
-use super::parse_memory::ParseMemory;
 use super::tei::tokens::{DECODE, IDS, check_offered};
 use super::text_input::{TextEntry, TextInput};
+use crate::auth;
 use crate::request_record::Part;
 use crate::service::GatewayService;
 
@@ -31,29 +32,31 @@ const IDS_MAX: usize = 300_000;
 /// Ids in one request of the model's own vocabulary: as many as its executor decodes in one call.
 const OWN_IDS_MAX: usize = 1 << 17;
 
-/// About what an id, and a document with a list of them, take in memory until they are text.
-const ID_MEMORY: usize = 64;
-const DOCUMENT_MEMORY: usize = 600;
+/// What an id, and a document with a list of them, take in memory at most until they are text. Measured: 275 bytes for each id of
+/// a long list, and 547 for each document with one id.
+const ID_MEMORY: usize = 280;
+const DOCUMENT_MEMORY: usize = 300;
 
-/// Bytes of text for one id, about.
-const ID_LEN: usize = 5;
-
-/// A request for vectors of texts, of which some are token ids.
+/// A field with texts, of which some may be token ids, and the model that is to read them.
 pub(super) struct TokenInput<'r> {
     pub(super) service: &'r GatewayService,
     pub(super) model: &'r ServedModel,
     /// The name of the model in the request.
     pub(super) name: Option<&'r str>,
-    pub(super) options: &'r CallOptions,
-    /// Where texts count that are made of ids: a few bytes may stand for a hundred.
-    pub(super) memory: &'r mut ParseMemory,
-    /// The field that has the texts.
     pub(super) field: &'static str,
 }
 
 impl TokenInput<'_> {
-    /// The texts of a request.
-    pub(super) async fn texts(mut self, input: TextInput) -> Result<Vec<String>, ApiError> {
+    /// The texts of a request. Those that are made of ids count in its memory: a few bytes may stand for a hundred.
+    pub(super) async fn texts<T>(
+        &self,
+        input: TextInput,
+        request: &mut JsonRequest<T>,
+    ) -> Result<Vec<String>, ApiError> {
+        if !input.has_tokens() {
+            return input.texts(self.field);
+        }
+        check_count(self.service, self.field, input.entries.len())?;
         let mut ids = Vec::new();
         let texts = input.entries.into_iter().map(|entry| match entry {
             TextEntry::Text(text) => Some(text),
@@ -63,71 +66,57 @@ impl TokenInput<'_> {
             }
         });
         let texts: Vec<Option<String>> = texts.collect();
-        if ids.is_empty() {
-            return Ok(texts.into_iter().flatten().collect());
-        }
-        self.check(&ids, texts.len())?;
-        let mut decoded = self.decode(ids).await?.into_iter();
+        self.check(&ids)?;
+        let (options, memory) = request.parts();
+        let held = memory_of(&ids);
+        memory.hold(held)?;
+        let decoded = match self.is_of_openai() {
+            true => self.decode_cl100k(ids).await?,
+            false => self.ask_tokenizer(ids, options).await?,
+        };
+        memory.give_back(held);
+        memory.hold_texts(decoded.iter().map(String::len).sum())?;
+        let mut decoded = decoded.into_iter();
         let text = |text: Option<String>| text.or_else(|| decoded.next()).unwrap_or_default();
         Ok(texts.into_iter().map(text).collect())
     }
 
-    /// Checks how many ids and texts there are, and counts the memory that they take.
-    fn check(&mut self, ids: &[Vec<u32>], texts: usize) -> Result<(), ApiError> {
+    /// Checks the number of ids, and that the key of the request allows the call for which they are decoded.
+    fn check(&self, ids: &[Vec<u32>]) -> Result<(), ApiError> {
         let field = self.field;
-        let invalid = |message: String| ApiError::invalid(field, message);
-        let texts_max = inputs_max(self.service);
-        if texts > texts_max {
-            return Err(invalid(format!(
-                "`{field}` has {texts} texts; at most {texts_max} are allowed (`documents_max`)"
-            )));
-        }
         if ids.iter().any(Vec::is_empty) {
-            return Err(invalid(format!(
-                "a list of token ids in `{field}` is empty"
-            )));
+            let message = format!("a list of token ids in `{field}` is empty");
+            return Err(ApiError::invalid(field, message));
         }
-        let max = if self.is_of_openai() {
-            IDS_MAX
-        } else {
-            OWN_IDS_MAX
+        let max = match self.is_of_openai() {
+            true => IDS_MAX,
+            false => OWN_IDS_MAX,
         };
-        let count: usize = ids.iter().map(Vec::len).sum();
+        let count = count(ids);
         if count > max {
-            return Err(invalid(format!(
+            let message = format!(
                 "`{field}` has {count} token ids, and {max} are allowed; send it in several requests"
-            )));
+            );
+            return Err(ApiError::invalid(field, message));
         }
-        Ok(self
-            .memory
-            .hold(count * ID_MEMORY + ids.len() * DOCUMENT_MEMORY)?)
+        match auth::current() {
+            Some(identity) => Ok(identity.check_endpoint(Some(&self.model.endpoint))?),
+            None => Ok(()),
+        }
     }
 
     fn is_of_openai(&self) -> bool {
         self.name.is_some_and(|name| OF_OPENAI.contains(&name))
     }
 
-    /// The texts of these ids, which count in the memory of the request.
-    async fn decode(&mut self, ids: Vec<Vec<u32>>) -> Result<Vec<String>, ApiError> {
-        let decoded = match self.is_of_openai() {
-            true => self.decode_cl100k(ids).await?,
-            false => self.ask_tokenizer(ids).await?,
-        };
-        let len = decoded.iter().map(String::len).sum();
-        self.memory.hold_texts(len)?;
-        Ok(decoded)
-    }
-
     async fn decode_cl100k(&self, ids: Vec<Vec<u32>>) -> Result<Vec<String>, ApiError> {
-        let count: usize = ids.iter().map(Vec::len).sum();
-        // Loading the vocabulary takes as long as a large request.
-        let work = if VOCABULARY.get().is_some() {
-            count * ID_LEN
-        } else {
-            usize::MAX
+        // Loading the vocabulary takes as long as decoding a large request.
+        let work = match VOCABULARY.get() {
+            Some(_) => memory_of(&ids),
+            None => usize::MAX,
         };
-        let heavy = self.service.snapshot().shared.heavy.clone();
-        let decoded = heavy.run(work, move || Ok(decode_cl100k(&ids))).await?;
+        let decode = move || Ok(decode_cl100k(&ids));
+        let decoded = self.service.heavy().run(work, decode).await?;
         decoded.map_err(|id| {
             let field = self.field;
             let message = format!(
@@ -138,28 +127,38 @@ impl TokenInput<'_> {
     }
 
     /// The texts that the model's own tokenizer makes of the ids.
-    async fn ask_tokenizer(&self, ids: Vec<Vec<u32>>) -> Result<Vec<String>, ApiError> {
-        let snapshot = self.service.snapshot();
-        check_offered(&snapshot, DECODE, self.model)?;
-        let count: usize = ids.iter().map(Vec::len).sum();
-        let work = count * ID_MEMORY + ids.len() * DOCUMENT_MEMORY;
-        let documents = snapshot.shared.heavy.run(work, move || Ok(documents(&ids)));
+    async fn ask_tokenizer(
+        &self,
+        ids: Vec<Vec<u32>>,
+        options: &CallOptions,
+    ) -> Result<Vec<String>, ApiError> {
+        check_offered(&self.service.snapshot(), DECODE, self.model)?;
+        let work = memory_of(&ids);
+        let documents = move || Ok(documents(&ids));
+        let documents = self.service.heavy().run(work, documents).await?;
         let parameters = Map::from_iter([("skip_special_tokens".to_owned(), true.into())]);
         let call = DocumentsCall {
             executor: Some(&self.model.executor),
             endpoint: DECODE,
             parameters: &parameters,
-            options: self.options,
+            options,
         };
-        let reply = call
-            .send(self.service, documents.await?, Part::Preparation)
-            .await;
+        let reply = call.send(self.service, documents, Part::Preparation).await;
         let reply = reply.map_err(|failure| match failure.code() {
             Code::BadRequest => ApiError::invalid(self.field, failure.message()),
             _ => failure.into(),
         })?;
         Ok(reply.documents.iter().map(Document::text).collect())
     }
+}
+
+fn count(ids: &[Vec<u32>]) -> usize {
+    ids.iter().map(Vec::len).sum()
+}
+
+/// The memory that ids take until they are texts.
+fn memory_of(ids: &[Vec<u32>]) -> usize {
+    count(ids) * ID_MEMORY + ids.len() * DOCUMENT_MEMORY
 }
 
 /// A document for each list of ids.
@@ -175,8 +174,11 @@ fn documents(ids: &[Vec<u32>]) -> DocumentArray {
 /// The vocabulary of OpenAI's models, once a request has needed it.
 static VOCABULARY: OnceLock<CoreBPE> = OnceLock::new();
 
-/// The texts of ids of `cl100k_base`. What is no whole character, because a client cut the text between two tokens, becomes U+FFFD. An
-/// error is an id that the vocabulary does not have.
+/// Decodes ids of `cl100k_base`. Part of a character, such as at the end of a text that a client cut between two tokens, becomes U+FFFD.
+///
+/// # Errors
+///
+/// The first id that the vocabulary does not have.
 fn decode_cl100k(ids: &[Vec<u32>]) -> Result<Vec<String>, u32> {
     let vocabulary = VOCABULARY
         .get_or_init(|| tiktoken_rs::cl100k_base().expect("the vocabulary is part of the program"));
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn ids_of_openai_s_models_become_texts() {
-        // Made by OpenAI's tiktoken 0.11.
+        // Made by OpenAI's tiktoken 0.14.
         let ids = vec![vec![15339, 1917], vec![30, 220, 90115], vec![]];
         let texts = decode_cl100k(&ids).unwrap();
         assert_eq!(texts, ["hello world", "? こんにちは", ""]);

@@ -6,23 +6,18 @@ mod speakers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_core::{Code, Failure, Tensor, parameters};
-use flow_gateway::auth::{ApiKeys, KeyFile};
+use flow_core::{Code, Tensor, parameters};
 use flow_proto::Envelope;
 use flow_spec::Plan;
-use tempfile::NamedTempFile;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tonic::{Response, Status};
 
 use self::speakers::{Ask, Speaker, ask};
+use crate::behaviour::{failing, no_keys, outcome, permitted, until_cancelled};
 use crate::fake_executor::{Answer, Call, FakeExecutor, documents, first};
 use crate::http_client::get;
 use crate::test_gateway::{TestGateway, placement, plan};
-
-/// Time for a call to end after its client has left.
-const LIMIT: Duration = Duration::from_secs(20);
 
 const ONE: Ask = Ask {
     texts: &["a"],
@@ -126,9 +121,7 @@ async fn parameters_reach_the_executor() {
 #[tokio::test]
 async fn a_failure_of_the_executor_is_reported_as_each_api_does() {
     let run = async |speaker: Speaker| {
-        let failure = Failure::new(Code::ExecutorFailed, "no memory");
-        let status = flow_net::status::from_failure(&failure);
-        let executor = encoder(move || std::future::ready(Err(status.clone()))).await;
+        let executor = encoder(failing(Code::ExecutorFailed)).await;
         ask(speaker, &start(&executor, model()).await, ONE).await
     };
     let expected = [
@@ -176,9 +169,7 @@ async fn an_endpoint_that_is_not_there_is_skipped_and_a_route_or_a_model_is_a_40
 #[tokio::test]
 async fn an_executor_that_is_not_available_is_a_503() {
     let run = async |speaker: Speaker| {
-        let failure = Failure::new(Code::Unavailable, "no memory");
-        let status = flow_net::status::from_failure(&failure);
-        let executor = encoder(move || std::future::ready(Err(status.clone()))).await;
+        let executor = encoder(failing(Code::Unavailable)).await;
         ask(speaker, &start(&executor, model()).await, ONE).await
     };
     let expected = [
@@ -221,38 +212,18 @@ async fn a_call_that_takes_too_long_is_a_504() {
     check(run, expected).await;
 }
 
-/// A call of an executor, which adds a permit when it ends.
-struct Running(Arc<Semaphore>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.add_permits(1);
-    }
-}
-
 #[tokio::test]
 async fn a_client_that_leaves_cancels_the_call() {
     let run = async |speaker: Speaker| {
         let ended = Arc::new(Semaphore::new(0));
-        let call = ended.clone();
-        let executor = encoder(move || {
-            let call = Running(call.clone());
-            async move {
-                let _call = call;
-                std::future::pending().await
-            }
-        })
-        .await;
+        let executor = encoder(until_cancelled(&ended)).await;
         let gateway = Arc::new(start(&executor, model()).await);
         let mut client = JoinSet::new();
         let asked = gateway.clone();
         client.spawn(async move { ask(speaker, &asked, ONE).await });
         executor.was_called(1).await;
         client.shutdown().await;
-        match timeout(LIMIT, ended.acquire()).await {
-            Ok(_) => "cancelled".to_owned(),
-            Err(_) => "runs on".to_owned(),
-        }
+        outcome(&ended).await
     };
     check(run, ["cancelled"; 11]).await;
 }
@@ -290,12 +261,7 @@ async fn more_documents_than_are_allowed_are_refused_before_the_executor_sees_th
 async fn a_client_without_a_key_is_refused_in_the_shape_of_its_api() {
     let run = async |speaker: Speaker| {
         let executor = ready_encoder().await;
-        let file = NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), KeyFile { keys: Vec::new() }.to_yaml()).unwrap();
-        let keys = ApiKeys {
-            file: file.path().to_owned(),
-            for_health: false,
-        };
+        let (_file, keys) = no_keys();
         let gateway = TestGateway::with_keys(placement(model(), &[&executor]), keys).await;
         ask(speaker, &gateway, ONE).await
     };
@@ -319,15 +285,7 @@ async fn a_client_without_a_key_is_refused_in_the_shape_of_its_api() {
 async fn a_request_in_progress_is_answered_while_the_gateway_drains() {
     let run = async |speaker: Speaker| {
         let gate = Arc::new(Semaphore::new(0));
-        let held = gate.clone();
-        let executor = encoder(move || {
-            let gate = held.clone();
-            async move {
-                gate.acquire().await.unwrap().forget();
-                Ok(())
-            }
-        })
-        .await;
+        let executor = encoder(permitted(&gate)).await;
         let gateway = start(&executor, model()).await;
         let drain = async {
             executor.was_called(1).await;

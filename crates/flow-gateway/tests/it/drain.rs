@@ -1,4 +1,4 @@
-//! What a connection is told when the gateway stops: it is to be used no longer.
+//! A gateway that stops tells each client to close its connection.
 
 use std::sync::Arc;
 

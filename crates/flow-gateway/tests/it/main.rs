@@ -7,6 +7,7 @@
 
 mod api_keys;
 mod balancing;
+mod behaviour;
 mod case_table;
 mod console;
 mod console_rights;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_core::{Code, Document, Failure, ModelInfo, ModelKind, Tensor, discovery};
-use flow_gateway::auth::{ApiKeys, KeyFile};
+use flow_core::{Code, Document, ModelInfo, ModelKind, Tensor, discovery};
+use flow_gateway::auth::{ApiKeys, KeyEntry, KeyFile};
 use flow_proto::Envelope;
 use flow_proto::jina::EndpointsProto;
 use flow_spec::ModelTarget;
@@ -13,15 +13,12 @@ use serde_json::{Map, Value, json};
 use tempfile::NamedTempFile;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tonic::{Response, Status};
 
+use crate::behaviour::{failing, no_keys, outcome, permitted, until_cancelled};
 use crate::fake_executor::{Answer, Call, FakeExecutor, documents, first};
-use crate::http_client::{get, post};
+use crate::http_client::{get, post, request};
 use crate::test_gateway::{TestGateway, placement, plan};
-
-/// Time for a call to end after its client has left.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// A route: its path, what it calls a model in this flow, the entries of its reply, and the field of its errors.
 #[derive(Debug, Clone, Copy)]
@@ -175,6 +172,7 @@ fn compute(document: &mut Document, endpoint: &str) {
             let weights = json!({"indices": [3], "values": [0.5]});
             document.set_tags(&Map::from_iter([("sparse_embedding".to_owned(), weights)]));
         }
+        "/from_tokens" => document.set_text("a"),
         "/classify" => document.set_scores([("good", Some(0.5))], ""),
         "/rank" => {
             for found in document.matches_mut().unwrap() {
@@ -235,10 +233,9 @@ async fn a_model_that_is_not_there_is_a_404() {
 }
 
 /// What a client sees when the executor fails with this code.
-async fn failed(code: Code) -> impl AsyncFn(Route) -> String {
+fn failed(code: Code) -> impl AsyncFn(Route) -> String {
     async move |route: Route| {
-        let status = flow_net::status::from_failure(&Failure::new(code, "no memory"));
-        let executor = models(move || std::future::ready(Err(status.clone()))).await;
+        let executor = models(failing(code)).await;
         let gateway = start(&executor).await;
         route.ask(&gateway, &["a"], route.model).await
     }
@@ -246,13 +243,13 @@ async fn failed(code: Code) -> impl AsyncFn(Route) -> String {
 
 #[tokio::test]
 async fn a_failure_of_the_executor_is_reported_as_each_api_does() {
-    let run = failed(Code::ExecutorFailed).await;
+    let run = failed(Code::ExecutorFailed);
     check_both(run, "424 error_type", "500 message").await;
 }
 
 #[tokio::test]
 async fn an_executor_that_is_not_available_is_a_503() {
-    let run = failed(Code::Unavailable).await;
+    let run = failed(Code::Unavailable);
     check_both(run, "503 error_type", "503 message").await;
 }
 
@@ -269,38 +266,18 @@ async fn a_call_that_takes_too_long_is_a_504() {
     check_both(run, "504 error_type", "504 message").await;
 }
 
-/// A call of an executor, which adds a permit when it ends.
-struct Running(Arc<Semaphore>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.add_permits(1);
-    }
-}
-
 #[tokio::test]
 async fn a_client_that_leaves_cancels_the_call() {
     let run = async |route: Route| {
         let ended = Arc::new(Semaphore::new(0));
-        let call = ended.clone();
-        let executor = models(move || {
-            let call = Running(call.clone());
-            async move {
-                let _call = call;
-                std::future::pending().await
-            }
-        })
-        .await;
+        let executor = models(until_cancelled(&ended)).await;
         let gateway = Arc::new(start(&executor).await);
         let mut client = JoinSet::new();
         let asked = gateway.clone();
         client.spawn(async move { route.ask(&asked, &["a"], route.model).await });
         executor.was_called(1).await;
         client.shutdown().await;
-        match timeout(LIMIT, ended.acquire()).await {
-            Ok(_) => "cancelled".to_owned(),
-            Err(_) => "runs on".to_owned(),
-        }
+        outcome(&ended).await
     };
     check(run, ["cancelled"; 7]).await;
 }
@@ -326,12 +303,7 @@ async fn more_texts_than_are_allowed_are_refused_before_the_executor_sees_them()
 async fn a_client_without_a_key_is_refused_in_the_shape_of_its_api() {
     let run = async |route: Route| {
         let executor = ready_models().await;
-        let file = NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), KeyFile { keys: Vec::new() }.to_yaml()).unwrap();
-        let keys = ApiKeys {
-            file: file.path().to_owned(),
-            for_health: false,
-        };
+        let (_file, keys) = no_keys();
         let placement = placement(plan(&["node"]), &[&executor]);
         let gateway = TestGateway::with_keys(placement, keys).await;
         route.ask(&gateway, &["a"], route.model).await
@@ -343,15 +315,7 @@ async fn a_client_without_a_key_is_refused_in_the_shape_of_its_api() {
 async fn a_request_in_progress_is_answered_while_the_gateway_drains() {
     let run = async |route: Route| {
         let gate = Arc::new(Semaphore::new(0));
-        let held = gate.clone();
-        let executor = models(move || {
-            let gate = held.clone();
-            async move {
-                gate.acquire().await.unwrap().forget();
-                Ok(())
-            }
-        })
-        .await;
+        let executor = models(permitted(&gate)).await;
         let gateway = start(&executor).await;
         let drain = async {
             executor.was_called(1).await;
@@ -368,15 +332,7 @@ async fn a_request_in_progress_is_answered_while_the_gateway_drains() {
 #[tokio::test]
 async fn a_call_of_many_texts_leaves_room_for_others() {
     let gate = Arc::new(Semaphore::new(0));
-    let held = gate.clone();
-    let executor = models(move || {
-        let gate = held.clone();
-        async move {
-            gate.acquire().await.unwrap().forget();
-            Ok(())
-        }
-    })
-    .await;
+    let executor = models(permitted(&gate)).await;
     let gateway = start(&executor).await;
     let many = json!({"input": vec!["a"; 640], "model": "m"});
     let other = async {
@@ -401,4 +357,42 @@ async fn a_call_of_many_texts_leaves_room_for_others() {
     let (answer, fifth) = tokio::join!(post(&gateway, "/v1/embeddings", &many), other);
     assert_eq!(answer.json()["data"].as_array().unwrap().len(), 640);
     assert_eq!(fifth, ["other"]);
+}
+
+#[tokio::test]
+async fn token_ids_are_not_decoded_for_a_key_that_may_not_have_their_vectors() {
+    let behave = |call: Call| -> Answer { Box::pin(async { Ok(computed(call)) }) };
+    let offered = EndpointsProto {
+        endpoints: ["/encode", "/from_tokens"].map(str::to_owned).to_vec(),
+        ..offered()
+    };
+    let executor = FakeExecutor::describing(offered, Arc::new(behave)).await;
+    let file = NamedTempFile::new().unwrap();
+    let every = KeyEntry::new("every", "flow_every");
+    let other = KeyEntry {
+        endpoints: Some(vec!["/other".to_owned()]),
+        ..KeyEntry::new("other", "flow_other")
+    };
+    let keys = KeyFile {
+        keys: vec![every, other],
+    };
+    std::fs::write(file.path(), keys.to_yaml()).unwrap();
+    let keys = ApiKeys {
+        file: file.path().to_owned(),
+        for_health: false,
+    };
+    let placement = placement(plan(&["node"]), &[&executor]);
+    let gateway = TestGateway::with_keys(placement, keys).await;
+    for (name, status, calls) in [("other", 403, 0), ("every", 200, 2)] {
+        let bearer = format!("Bearer flow_{name}");
+        let headers = [
+            ("authorization", &*bearer),
+            ("content-type", "application/json"),
+        ];
+        let body = json!({"input": [[7]], "model": "m"}).to_string();
+        let path = "/v1/embeddings";
+        let answer = request(&gateway, "POST", path, &headers, body.as_bytes()).await;
+        let found = (answer.status, executor.calls().len());
+        assert_eq!(found, (status, calls), "{name}: {answer:?}");
+    }
 }

@@ -257,7 +257,7 @@ pub(crate) fn gateway(plan: &Plan, shared: &SharedOptions, cores: NonZeroUsize) 
         has_tls: gateway.tls.is_some(),
         // It is ready when its executors are.
         timeout_ready: colocated.fold(gateway.timeout_ready, |sum, run| {
-            Some(sum? + run.timeout_ready?)
+            Some(sum?.saturating_add(run.timeout_ready?))
         }),
         grace: shared.grace,
         restart_policy: shared.restart_policy,
