@@ -357,6 +357,40 @@ fn pages_of_other_web_sites_cannot_act_whatever_cors_allows() {
 }
 
 #[test]
+fn swagger_ui_lists_the_routes_of_a_flow_with_keys_and_sends_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.yml");
+    let key = new_key(&file, "reader", &[]);
+    let flow = TestFlow::up(&format!(
+        "gateway: {{api_keys: {}, title: Search}}\nexecutors: [{{uses: echo}}]",
+        file.display()
+    ));
+    let Some(found) = browse(&flow, "docs", &[&key]) else {
+        return;
+    };
+    let refused = found["refused"].as_str().unwrap();
+    assert!(refused.contains("answered 401"), "{refused}");
+    assert_eq!(found["hidden"], true, "{found}");
+    assert_eq!(found["title"], "Search", "{found}");
+    let paths = list(&found["paths"]);
+    for path in ["/post", "/dry_run", "/status"] {
+        assert!(paths.iter().any(|it| it == path), "{path} in {paths:?}");
+    }
+    assert_eq!(
+        found["status"].as_str().map(str::trim),
+        Some("200"),
+        "{found}"
+    );
+    // The style sheet applies, and the page asks nobody else.
+    assert_ne!(found["colour"], "rgba(0, 0, 0, 0)", "{found}");
+    assert_eq!(found["outside"], json!([]), "{found}");
+    // The browser reports the two answers of 401.
+    let problems = list(&found["problems"]);
+    let is_expected = |it: &String| it.contains("401");
+    assert!(problems.iter().all(is_expected), "{problems:?}");
+}
+
+#[test]
 fn a_page_of_another_site_calls_the_apis_if_cors_allows_it() {
     let request = texts("/any", &["hello"]);
     let body = BASE64.encode(encoded(&request));

@@ -4,6 +4,7 @@
     console.py PROGRAM URL operate [FOLDER]  logs, and what changes the flow
     console.py PROGRAM URL attack            what pages of other web sites can do
     console.py PROGRAM URL key KEY OPERATOR  that it asks for an API key; the second key may read logs and act
+    console.py PROGRAM URL docs KEY          the page of the OpenAPI document, which asks for an API key
     console.py PROGRAM URL api BODY          what a page of another origin gets of the APIs; BODY is a gRPC request, in base64
 
 The last line is what was found, as JSON.
@@ -508,6 +509,28 @@ async def with_key(page: Page, key: str, operator: str) -> dict:
     return {"focus": focus, "refused": refused, "hidden": hidden, "kept": kept, "curl": curl, **refusals}
 
 
+async def docs(page: Page, url: str, key: str) -> dict:
+    await page.go(url + "docs")
+    await page.until("document.querySelector('#key-form').hidden === false")
+    await page.choose("#key", "wrong", "input")
+    await page.click("#key-form button")
+    refused = await page.until(text_of("#problem"))
+    await page.choose("#key", key, "input")
+    await page.click("#key-form button")
+    await page.until("document.querySelectorAll('.opblock').length > 0")
+    hidden = await page.value("document.querySelector('#key-form').hidden")
+    title = await page.value("document.title")
+    paths = await page.value("[...document.querySelectorAll('.opblock-summary-path')].map((it) => it.dataset.path)")
+    route = "document.querySelector('.opblock-summary-path[data-path=\"/post\"]').closest('.opblock')"
+    await page.value(f"{route}.querySelector('.opblock-summary-control').click()")
+    for button in (".try-out__btn", ".execute"):
+        await page.until(f"{route}.querySelector('{button}') !== null")
+        await page.value(f"{route}.querySelector('{button}').click()")
+    status = await page.until(f"{route}.querySelector('.live-responses-table tbody .response-col_status')?.textContent")
+    colour = await page.value(f"getComputedStyle({route}).backgroundColor")
+    return {"refused": refused, "hidden": hidden, "title": title, "paths": paths, "status": status, "colour": colour}
+
+
 async def browse(program: str, url: str, task: str, rest: list[str]) -> dict:
     # Chromium's helpers may write to it a little longer than the browser runs.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -533,6 +556,8 @@ async def browse(program: str, url: str, task: str, rest: list[str]) -> dict:
                             found = await operate(page, url, paths[0], paths[1])
                         case "attack":
                             found = await attack(page, url)
+                        case "docs":
+                            found = await docs(page, url, *rest)
                         case "api":
                             found = await apis(page, url, *rest)
                         case _:

@@ -57,7 +57,8 @@ def websockets_json():
             socket.recv()
         except websockets.exceptions.ConnectionClosedOK as closed:
             code = closed.rcvd.code
-    return {"vectors": [vectors[text] for text in TEXTS], "code": code}
+        extensions = [extension.name for extension in socket.protocol.extensions]
+    return {"vectors": [vectors[text] for text in TEXTS], "code": code, "extensions": extensions}
 
 
 def openai_models():

@@ -24,6 +24,7 @@ mod config;
 mod console;
 mod counts;
 mod discovery;
+mod docs;
 mod document_order;
 mod execution;
 mod gateway;

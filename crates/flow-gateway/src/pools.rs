@@ -152,6 +152,7 @@ impl KnownReplicas {
         let random = RandomState::new().hash_one(addresses.len());
         let pool = pool.with_first_turn(usize::try_from(random >> 32).unwrap_or(0));
         let pool = pool.with_slow_start(calls.slow_start);
+        let pool = pool.with_compression(calls.compression.map(compression));
         let pool = pool.with_hedge(calls.hedge.map(hedge_after));
         Ok(pool.with_tracer(shared.tracer.clone()))
     }
@@ -200,6 +201,13 @@ fn options(tls: &CallTls, address: &Address) -> TlsOptions {
             key: files.key.clone(),
         }),
         server_name: tls.server_name.clone().or(domain.map(str::to_owned)),
+    }
+}
+
+fn compression(compression: flow_spec::Compression) -> flow_net::Compression {
+    match compression {
+        flow_spec::Compression::Gzip => flow_net::Compression::Gzip,
+        flow_spec::Compression::Deflate => flow_net::Compression::Deflate,
     }
 }
 

@@ -10,11 +10,11 @@ use flow_proto::jina::{EndpointsProto, SingleDocumentRequestProto, StatusProto};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
-use tonic::codec::CompressionEncoding;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
+use crate::compression::Compression;
 use crate::grpc::Metadata;
 use crate::grpc::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
 use crate::grpc::jina_gateway_dry_run_rpc_client::JinaGatewayDryRunRpcClient;
@@ -106,15 +106,6 @@ pub struct PostOptions {
     pub metadata: Metadata,
 }
 
-/// A compression algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// gzip.
-    Gzip,
-    /// deflate, in zlib's format.
-    Deflate,
-}
-
 impl Client {
     /// Connects to `grpc://host:port`, with TLS to `grpcs://host:port`, or to a Unix socket at `unix:/path`.
     ///
@@ -180,7 +171,7 @@ impl Client {
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
         if let Some(compression) = options.compression {
-            client = client.send_compressed(encoding(compression));
+            client = client.send_compressed(compression.into());
         }
         let request = with_options(self.request(requests), options);
         let replies = client
@@ -228,7 +219,7 @@ impl Client {
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
         if let Some(compression) = options.compression {
-            client = client.send_compressed(encoding(compression));
+            client = client.send_compressed(compression.into());
         }
         let request = with_options(self.request(request), options);
         Box::pin(async move {
@@ -368,13 +359,6 @@ fn bad_url(url: &str) -> ConnectError {
     ConnectError::Url {
         url: url.to_owned(),
         source: None,
-    }
-}
-
-fn encoding(compression: Compression) -> CompressionEncoding {
-    match compression {
-        Compression::Gzip => CompressionEncoding::Gzip,
-        Compression::Deflate => CompressionEncoding::Deflate,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The connection that a request came on, for protocols that keep it after the response, such as WebSocket.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -44,6 +45,15 @@ impl ConnectionHandle {
         if let Some(budget) = &self.0.budget {
             self.0.partial.begin(budget);
         }
+    }
+
+    /// Counts further bytes of the message that has begun, such as those that it has after decompression.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for them.
+    pub fn count_more(&self, bytes: usize) -> io::Result<()> {
+        self.0.partial.grow(bytes)
     }
 
     /// Notes that what was read has become a message, which the caller counts.

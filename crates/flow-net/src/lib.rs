@@ -11,6 +11,7 @@
 mod accept_errors;
 mod byte_budget;
 mod client;
+mod compression;
 mod connection;
 mod connection_handle;
 mod describe;
@@ -42,9 +43,9 @@ pub mod tls;
 
 pub use byte_budget::{ByteBudget, HeldBytes};
 pub use client::{
-    ApiKey, BadApiKey, Client, Compression, ConnectError, ConnectOptions, PostOptions, Replies,
-    StreamedReplies,
+    ApiKey, BadApiKey, Client, ConnectError, ConnectOptions, PostOptions, Replies, StreamedReplies,
 };
+pub use compression::Compression;
 pub use connection::{BoxError, HttpService};
 pub use connection_handle::ConnectionHandle;
 pub use describe::{info, with_reflection};

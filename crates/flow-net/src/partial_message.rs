@@ -67,6 +67,22 @@ impl PartialMessage {
         }
     }
 
+    /// Notes further bytes of a message that has begun.
+    ///
+    /// # Errors
+    /// If the message may not grow.
+    pub(crate) fn grow(&self, bytes: usize) -> io::Result<()> {
+        let Some(mut counted) = self.counted() else {
+            return Ok(());
+        };
+        let bytes = counted.bytes + bytes;
+        counted.set(bytes);
+        match counted.budget.may_grow() {
+            true => Ok(()),
+            false => Err(full()),
+        }
+    }
+
     /// Notes that the message is complete. Who has it counts it from here on.
     pub(crate) fn complete(&self) {
         if let Some(mut counted) = self.counted() {
@@ -98,7 +114,7 @@ impl Counted {
         if self.bytes > 0 {
             return Poll::Ready(match self.budget.may_grow() {
                 true => Ok(()),
-                false => Err(io::Error::new(io::ErrorKind::QuotaExceeded, FULL)),
+                false => Err(full()),
             });
         }
         if self.room.is_none() && self.budget.has_room() {
@@ -112,6 +128,10 @@ impl Counted {
         self.room = None;
         Poll::Ready(Ok(()))
     }
+}
+
+fn full() -> io::Error {
+    io::Error::new(io::ErrorKind::QuotaExceeded, FULL)
 }
 
 #[cfg(test)]

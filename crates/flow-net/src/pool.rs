@@ -24,8 +24,9 @@ use flow_trace::Tracer;
 use futures_util::future::join_all;
 use futures_util::{Stream, stream};
 
+use crate::compression::Compression;
 use crate::grpc::Metadata;
-use crate::replica::{OpenedStream, Reached, Replica, Reply};
+use crate::replica::{NodeCalls, OpenedStream, Reached, Replica, Reply};
 use crate::retry::{self, Attempt, Policy, RetryDecision};
 use crate::retry_budget::RetryBudget;
 use crate::status::{AttemptError, too_late};
@@ -62,7 +63,7 @@ pub struct Pool {
     budget: Mutex<RetryBudget>,
     /// `None` if requests are never sent to a second replica.
     hedges: Option<Mutex<Hedges>>,
-    metadata: Metadata,
+    calls: NodeCalls,
     /// Held by a request that was in progress in a process that was lost, while it is tried again. One at a time, so that
     /// a request that ends processes is not taken for its neighbours.
     suspect: tokio::sync::Mutex<()>,
@@ -111,7 +112,10 @@ impl Pool {
             slow_start: Duration::ZERO,
             budget: Mutex::new(RetryBudget::new(Instant::now())),
             hedges: None,
-            metadata,
+            calls: NodeCalls {
+                metadata,
+                compression: None,
+            },
             suspect: tokio::sync::Mutex::new(()),
             metrics: None,
             tracer: None,
@@ -137,6 +141,13 @@ impl Pool {
     #[must_use]
     pub fn with_slow_start(mut self, slow_start: Duration) -> Self {
         self.slow_start = slow_start;
+        self
+    }
+
+    /// The same pool, whose requests to other machines are compressed.
+    #[must_use]
+    pub fn with_compression(mut self, compression: Option<Compression>) -> Self {
+        self.calls.compression = compression;
         self
     }
 
@@ -306,9 +317,7 @@ impl Pool {
             let mut lease = self.lease_within(options).await?;
             let of = (attempt::STREAM, lease.replica.uri(), tries.all + 1);
             let attempt = TracedTry::begin(self.tracer.as_ref(), options, of);
-            let call = lease
-                .replica
-                .stream(request, &self.metadata, &attempt.options);
+            let call = lease.replica.stream(request, &self.calls, &attempt.options);
             let outcome = call.await;
             attempt.end(outcome.as_ref().err().map(|error| &error.failure));
             drop(suspect);

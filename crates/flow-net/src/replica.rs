@@ -22,8 +22,7 @@ use crate::grpc::Metadata;
 use crate::limits::{CONNECTION_WINDOW, FRAME_LEN_MAX, Limits, STREAM_WINDOW, TCP_KEEPALIVE};
 use crate::tls::{ClientTls, TlsOptions};
 
-pub(crate) use call::OpenedStream;
-pub(crate) use call::within;
+pub(crate) use call::{NodeCalls, OpenedStream, within};
 pub use call::{Reply, Shards, write_usage};
 pub use channel::LocalService;
 use channel::ReplicaChannel;
@@ -265,6 +264,12 @@ impl Replica {
             peer_spoke,
             ..Self::calling(address, ReplicaChannel::Local(service), limits)
         }
+    }
+
+    /// Whether it may be on another machine.
+    fn is_elsewhere(&self) -> bool {
+        let is_connected = matches!(self.channel, ReplicaChannel::Connection(_));
+        is_connected && socket_path(&self.uri).is_none()
     }
 
     fn calling(uri: String, channel: ReplicaChannel, limits: Limits) -> Self {

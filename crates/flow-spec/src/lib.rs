@@ -68,9 +68,10 @@ pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;
 pub use spec::python_config::PythonConfig;
 pub use values::{
-    BatchMetric, BatchingRule, ClientCertificates, Console, ContainerDevice, Cors, DockerOption,
-    DockerOptions, Env, ExposedEndpoint, Gpus, Hedge, InheritEnv, LogDriver, LogStyle, Millicpus,
-    Poll, Polling, Protocol, PythonSource, Retries, Sandbox, Ulimit, Uses, Volume, Workers,
+    BatchMetric, BatchingRule, ClientCertificates, Compression, Console, ContainerDevice, Cors,
+    DockerOption, DockerOptions, Env, ExposedEndpoint, Gpus, Hedge, InheritEnv, LogDriver,
+    LogStyle, Millicpus, Poll, Polling, Protocol, PythonSource, Retries, Sandbox, Ulimit, Uses,
+    Volume, Workers,
 };
 pub use yaml::{Variables, yaml_to_json};
 

@@ -15,7 +15,7 @@ use crate::spec::hub::{Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
-    Arguments, BatchMetric, BatchingRule, ClientCertificates, ConnectMethod, Console,
+    Arguments, BatchMetric, BatchingRule, ClientCertificates, Compression, ConnectMethod, Console,
     ContainerDevice, Cors, DockerOption, DockerOptions, Env, ExposedEndpoint, GatewayKind, Gpus,
     Hedge, InheritEnv, Inspect, LogDriver, LogStyle, Millicpus, ModelNames, NetworkMode, Poll,
     Polling, Protocol, Retries, Sandbox, Uses, UvicornOptions, Volume, Workers,
@@ -202,6 +202,12 @@ impl Print for IndexMap<String, ExposedEndpoint> {
 impl Print for YamlNode {
     fn print(&self) -> Value {
         self.to_json().expect("it was read as JSON")
+    }
+}
+
+impl Print for Option<Compression> {
+    fn print(&self) -> Value {
+        self.map_or(json!("NoCompression"), |it| json!(it))
     }
 }
 

@@ -249,6 +249,15 @@ pub enum ClientCertificates {
     Optional,
 }
 
+/// How requests to executors are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Compression {
+    /// gzip.
+    Gzip,
+    /// deflate, in zlib's format.
+    Deflate,
+}
+
 /// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,7 +1,7 @@
 //! No input of a connection makes the gateway panic or stops it from answering another client.
 //!
 //! The first byte of an input says how the rest is sent: as it is, after the beginning of HTTP/2, as frames of HTTP/2
-//! whose lengths are right, after the beginning of a WebSocket, or as it is to a gateway that expects TLS.
+//! whose lengths are right, after the beginning of a WebSocket with compression, or as it is to a gateway that expects TLS.
 #![no_main]
 
 mod gateway;
@@ -29,7 +29,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x0
 
 const UPGRADE: &[u8] =
     b"GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
-    sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+    sec-websocket-extensions: permessage-deflate\r\n\r\n";
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| Target::start(FLOW));
 

@@ -36,6 +36,8 @@ async fn real_clients_get_the_vectors_of_grpc_and_understand_errors() {
     let socket = &got["websockets_json"];
     check_close(&rows(&socket["vectors"]), &wanted);
     assert_eq!(socket["code"], 1000);
+    // The vectors came compressed.
+    assert_eq!(socket["extensions"], json!(["permessage-deflate"]));
     assert_eq!(got["openai_models"], json!({"ids": [MODEL], "one": MODEL}));
     assert_eq!(
         got["openai_unknown_model"],

@@ -1,6 +1,7 @@
 //! `cargo xtask dist --check-install`: installs the package in a clean Debian, and lets it embed a text.
 //!
-//! debootstrap makes the Debian once, in `target/dist-check`; each check works on a copy. Needs root, for `chroot`.
+//! debootstrap makes the Debian once, in `target/dist-check`; each check works on a copy. Needs root, for `chroot`. The package of
+//! another processor runs in Debian's `qemu-user-static`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,14 +21,14 @@ const VECTOR: &str = "384 numbers: -0.0344";
 const SERVED: &str = "milliseconds to the first vector: ";
 const SERVED_MAX: u64 = 10_000;
 
-/// Installs the package at this path and uses it. Returns what the check printed.
-pub(super) fn check(package: &Path) -> anyhow::Result<String> {
+/// Installs the package at this path, for this architecture of Debian's, and uses it. Returns what the check printed.
+pub(super) fn check(package: &Path, architecture: &str) -> anyhow::Result<String> {
     ensure!(
         rustix::process::geteuid().is_root(),
         "--check-install needs root, for `chroot`"
     );
     let model = setup::model()?;
-    let root = copy_of_clean_debian()?;
+    let root = copy_of_clean_debian(architecture)?;
     fs::copy(package, root.join("flow.deb"))?;
     fs::write(root.join("check.sh"), SCRIPT)?;
     shell::run(
@@ -69,11 +70,11 @@ fn inside(root: &Path, command: &[&str]) -> Command {
     unshare
 }
 
-fn copy_of_clean_debian() -> anyhow::Result<PathBuf> {
-    let folder = repository::target("dist-check");
+fn copy_of_clean_debian(architecture: &str) -> anyhow::Result<PathBuf> {
+    let folder = repository::target("dist-check").join(architecture);
     let (clean, root) = (folder.join("clean"), folder.join("root"));
     if !clean.exists() {
-        make_clean_debian(&clean)?;
+        make_clean_debian(&clean, architecture)?;
     }
     if root.exists() {
         fs::remove_dir_all(&root)?;
@@ -83,15 +84,19 @@ fn copy_of_clean_debian() -> anyhow::Result<PathBuf> {
 }
 
 /// The folder comes whole, by one rename.
-fn make_clean_debian(clean: &Path) -> anyhow::Result<()> {
+fn make_clean_debian(clean: &Path, architecture: &str) -> anyhow::Result<()> {
     let part = clean.with_extension("part");
     if part.exists() {
         fs::remove_dir_all(&part)?;
     }
     fs::create_dir_all(&part)?;
     let mut debootstrap = Command::new("debootstrap");
+    debootstrap.arg(format!("--arch={architecture}"));
     debootstrap.args(["--variant=minbase", &suite()]).arg(&part);
-    shell::run(&mut debootstrap).context("Debian's package `debootstrap` makes a clean Debian")?;
+    shell::run(&mut debootstrap).context(
+        "Debian's package `debootstrap` makes a clean Debian, and that of another processor needs `qemu-user-static` \
+         and `binfmt-support`",
+    )?;
     fs::rename(&part, clean)?;
     Ok(())
 }

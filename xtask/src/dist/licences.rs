@@ -27,7 +27,8 @@ const PROGRAMS: &[&str] = &["rs", "py", "sh", "toml"];
 const HEADER: &str = "\
 The program flow contains the crates below. Each is named with its version, its licence as an SPDX expression, and where its
 sources are. The texts that the crates carry follow, each once, after the crates that they belong to. The program also contains
-the standard library of Rust (MIT OR Apache-2.0, https://github.com/rust-lang/rust).
+the standard library of Rust (MIT OR Apache-2.0, https://github.com/rust-lang/rust), and Swagger UI (Apache-2.0,
+Copyright 2020-2021 SmartBear Software Inc., https://github.com/swagger-api/swagger-ui).
 ";
 
 /// The document for the crates that are in the program and not ours.

@@ -78,8 +78,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     write_archive(&contents, &target, &commit, &args.out)?;
     let package = write_package(&contents, &program, &target, &commit, &args.out)?;
     write(&args.out.join(SUMS), sums(&args.out)?.as_bytes())?;
-    if let Some(package) = package.filter(|_| args.check_install) {
-        eprint!("{}", install::check(&package)?);
+    let checked = package.zip(target.debian()).filter(|_| args.check_install);
+    if let Some((package, architecture)) = checked {
+        eprint!("{}", install::check(&package, architecture)?);
     }
     Ok(())
 }

@@ -23,6 +23,7 @@ enum Place {
 const ENVIRONMENT: &[&str] = &[
     "crates/flow-cli/",
     "crates/flow-cuda/build.rs",
+    "crates/flow-gateway/build.rs",
     "crates/flow-executor/src/run",
     "crates/flow-py/src/executor/",
     "crates/flow-executor/src/testing.rs",
@@ -34,6 +35,7 @@ const ENVIRONMENT: &[&str] = &[
 const PROGRAMS: &[&str] = &[
     "crates/flow-cli/",
     "crates/flow-cuda/build.rs",
+    "crates/flow-gateway/build.rs",
     "crates/flow-executor/src/run",
     "crates/flow-py/src/executor/",
     "crates/flow-process/",

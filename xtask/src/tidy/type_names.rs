@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("Client", CLIENTS),
     ("ClientCertificates", OPTIONS),
     ("Collector", OPTIONS),
+    ("Compression", OPTIONS),
     ("Container", OPTIONS),
     ("DockerOptions", OPTIONS),
     ("Facts", FACTS),

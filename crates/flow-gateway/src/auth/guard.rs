@@ -17,6 +17,7 @@ use super::identity::{CURRENT, Identity};
 use super::key_ring::Key;
 use super::refusal::{Api, Body, Refusal};
 use crate::console::page;
+use crate::docs;
 
 /// The header that some clients send the key in, instead of `authorization`.
 const API_KEY: &str = "x-api-key";
@@ -132,8 +133,9 @@ impl Guarded {
         let (method, path) = (request.method(), request.uri().path());
         // A browser asks what it may send before it sends a key.
         let is_preflight = api != Api::Grpc && method == Method::OPTIONS;
-        let is_page = api != Api::Grpc && page::is_page(method, path, request.headers());
-        let is_open = (self.open.health && is_health(api, path)) || (self.open.page && is_page);
+        let is_console = self.open.page && page::is_page(method, path, request.headers());
+        let is_page = api != Api::Grpc && (is_console || docs::is_page(method, path));
+        let is_open = (self.open.health && is_health(api, path)) || is_page;
         if is_preflight || is_open {
             return Ok(None);
         }

@@ -1,5 +1,5 @@
 //! The OpenAPI document at `/openapi.json`: every route that the flow serves to clients, with the schemas of bodies, and a
-//! page at `/docs` that lists the routes and tries them.
+//! page at `/docs` that lists the routes and sends requests.
 //!
 //! Stock clients read the list of its paths to choose a route, so it lists only what the flow serves. The data of the
 //! console is for its page alone, and not in the document.
@@ -10,6 +10,7 @@ mod document;
 mod jina;
 mod open_inference;
 mod openai;
+mod page;
 mod rerank;
 mod served;
 mod tei;
@@ -19,7 +20,6 @@ mod texts;
 
 use axum::extract::Request;
 use axum::extract::State;
-use axum::response::Html;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -36,14 +36,11 @@ use crate::auth::KeysFor;
 /// Version of OpenAPI.
 const OPENAPI: &str = "3.1.0";
 
-/// The page.
-const DOCS: &str = include_str!("openapi/docs.html");
-
 /// The routes.
 pub(super) fn routes() -> Router<HttpState> {
     Router::new()
         .route("/openapi.json", get(answer))
-        .route("/docs", get(async || Html(DOCS)))
+        .merge(page::routes())
 }
 
 async fn answer(State(state): State<HttpState>, request: Request) -> Response {

@@ -16,6 +16,7 @@ use tonic::Request;
 use tonic::transport::Channel;
 
 use crate::fake_executor::FakeExecutor;
+use crate::http_client::get;
 use crate::test_gateway::{TestGateway, placement, plan, request};
 
 /// A gateway with these keys, and an executor that returns what it gets.
@@ -99,6 +100,22 @@ fn check(outcome: Result<Envelope, Failure>, code: Code, message: &str) {
     let failure = outcome.unwrap_err();
     assert_eq!(failure.code(), code, "{failure}");
     assert!(failure.message().contains(message), "{failure}");
+}
+
+#[tokio::test]
+async fn the_page_on_routes_needs_no_key_but_the_document_does() {
+    let fixture = Fixture::start(vec![]).await;
+    for (path, status) in [
+        ("/docs", 200),
+        ("/docs/start.js", 200),
+        ("/docs/swagger-ui-bundle.js", 200),
+        ("/docs/swagger-ui.css", 200),
+        ("/docs/favicon-32x32.png", 200),
+        ("/docs/other", 401),
+        ("/openapi.json", 401),
+    ] {
+        assert_eq!(get(&fixture.gateway, path).await.status, status, "{path}");
+    }
 }
 
 #[tokio::test]

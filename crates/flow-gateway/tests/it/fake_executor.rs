@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataMap;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
@@ -137,9 +138,14 @@ impl FakeExecutor {
             calls: calls.clone(),
             count,
         };
+        let single = JinaSingleDataRequestRpcServer::new(service.clone())
+            .accept_compressed(CompressionEncoding::Gzip)
+            .accept_compressed(CompressionEncoding::Deflate);
+        let list = JinaDataRequestRpcServer::new(service.clone())
+            .accept_compressed(CompressionEncoding::Gzip);
         let server = tonic::transport::Server::builder()
-            .add_service(JinaSingleDataRequestRpcServer::new(service.clone()))
-            .add_service(JinaDataRequestRpcServer::new(service.clone()))
+            .add_service(single)
+            .add_service(list)
             .add_service(JinaSingleDocumentRequestRpcServer::new(service.clone()))
             .add_service(JinaDiscoverEndpointsRpcServer::new(service));
         let mut tasks = JoinSet::new();

@@ -4,6 +4,8 @@ use flow_core::{Document, DocumentArray, Failure};
 use flow_proto::Envelope;
 use flow_spec::{Cors, Plan};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic::{Code, Status};
 
 use crate::fake_executor::{Call, FakeExecutor, first};
@@ -221,7 +223,16 @@ async fn the_fixed_routes_answer() {
         get(&gateway, "/dry_run").await.json(),
         json!({"code": 0, "description": "", "exception": null})
     );
-    assert!(get(&gateway, "/docs").await.text().contains("openapi.json"));
+    let page = get(&gateway, "/docs").await.text();
+    for file in ["start.js", "swagger-ui.css", "swagger-ui-bundle.js"] {
+        assert!(page.contains(&format!("docs/{file}")), "{page}");
+        let answer = get(&gateway, &format!("/docs/{file}")).await;
+        assert_eq!(answer.status, 200, "{file}");
+        // This client takes no compressed answer.
+        assert_eq!(answer.header("content-encoding"), "", "{file}");
+    }
+    let script = get(&gateway, "/docs/swagger-ui-bundle.js").await.text();
+    assert!(script.contains("SwaggerUIBundle"), "{}", script.len());
     let paths = get(&gateway, "/openapi.json").await.json()["paths"].clone();
     for path in ["/post", "/encode", "/search", "/dry_run", "/status"] {
         assert!(paths[path].is_object(), "{path} in {paths}");
@@ -452,4 +463,36 @@ async fn several_ports_serve_everything_or_only_their_own_protocol() {
             "only_protocols: {only}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_body_that_arrives_too_slowly_is_refused() {
+    let (_echo, gateway) = echo().await;
+    for path in [
+        "/post",
+        "/v1/embeddings",
+        "/embed",
+        "/v2/embed",
+        "/v2/models/m/infer",
+    ] {
+        let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\n\r\n{{");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // While nothing happens, the time of timers passes at once.
+        tokio::time::pause();
+        let began = tokio::time::Instant::now();
+        let mut first_line = Vec::new();
+        while !first_line.ends_with(b"\r\n") {
+            first_line.push(stream.read_u8().await.unwrap());
+        }
+        let waited = began.elapsed();
+        tokio::time::resume();
+        assert!(
+            first_line.starts_with(b"HTTP/1.1 4"),
+            "{path}: {first_line:?}"
+        );
+        assert!((29..35).contains(&waited.as_secs()), "{path}: {waited:?}");
+    }
+    let alive = post(&gateway, "/post", &json!({"data": [{"text": "a"}]})).await;
+    assert_eq!(alive.status, 200, "{alive:?}");
 }

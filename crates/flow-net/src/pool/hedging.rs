@@ -94,7 +94,7 @@ impl Pool {
         if is_hedge {
             attempt.is_hedge();
         }
-        let call = lease.replica.call(parts, &self.metadata, &attempt.options);
+        let call = lease.replica.call(parts, &self.calls, &attempt.options);
         let outcome = call.await;
         attempt.end(outcome.as_ref().err().map(|error| &error.failure));
         drop(timer);

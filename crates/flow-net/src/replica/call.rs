@@ -8,10 +8,12 @@ use flow_proto::Envelope;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, SingleDocumentRequestProto, StatusProto, status_proto,
 };
+use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Streaming};
 
 use super::{Metadata, Replica};
+use crate::compression::Compression;
 use crate::grpc::jina_data_request_rpc_client::JinaDataRequestRpcClient;
 use crate::grpc::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
 use crate::grpc::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
@@ -34,6 +36,16 @@ const TOKENS: &str = "flow-tokens";
 
 /// The same for the texts whose vectors were in a cache.
 const CACHED_TEXTS: &str = "flow-cached-texts";
+
+/// Shortest request that is compressed, in bytes.
+const COMPRESSED_MIN: usize = 1024;
+
+/// What the calls of a node have in common.
+#[derive(Debug, Default)]
+pub(crate) struct NodeCalls {
+    pub(crate) metadata: Metadata,
+    pub(crate) compression: Option<Compression>,
+}
 
 /// The reply of a replica.
 #[derive(Debug)]
@@ -81,12 +93,12 @@ impl Replica {
     pub(crate) async fn call(
         &self,
         parts: &[Envelope],
-        metadata: &Metadata,
+        of_node: &NodeCalls,
         options: &CallOptions,
     ) -> Result<Reply, AttemptError> {
         let response = match parts {
-            [only] => self.single(only, metadata, options).await?,
-            parts => self.list(parts, metadata, options).await?,
+            [only] => self.single(only, of_node, options).await?,
+            parts => self.list(parts, of_node, options).await?,
         };
         Ok(Reply::of(response))
     }
@@ -94,13 +106,16 @@ impl Replica {
     async fn single(
         &self,
         request: &Envelope,
-        metadata: &Metadata,
+        of_node: &NodeCalls,
         options: &CallOptions,
     ) -> Result<Response<Envelope>, AttemptError> {
         let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
-        let mut message = prepare(request.clone(), metadata, options.deadline);
+        if let Some(encoding) = self.encoding(of_node, request) {
+            client = client.send_compressed(encoding);
+        }
+        let mut message = prepare(request.clone(), &of_node.metadata, options.deadline);
         add_call_metadata(message.metadata_mut(), request, options);
         // Pinned here because it is large: if it were moved, each request in progress would contain it twice.
         let call = pin!(client.process_single_data(message));
@@ -110,7 +125,7 @@ impl Replica {
     async fn list(
         &self,
         parts: &[Envelope],
-        metadata: &Metadata,
+        of_node: &NodeCalls,
         options: &CallOptions,
     ) -> Result<Response<Envelope>, AttemptError> {
         let mut client = JinaDataRequestRpcClient::new(self.channel.clone())
@@ -118,7 +133,10 @@ impl Replica {
             .max_encoding_message_size(self.limits.message_len_max);
         let requests = parts.to_vec();
         let list = DataRequestListProto { requests };
-        let mut message = prepare(list, metadata, options.deadline);
+        if let Some(encoding) = self.encoding(of_node, &list) {
+            client = client.send_compressed(encoding);
+        }
+        let mut message = prepare(list, &of_node.metadata, options.deadline);
         if let Some(first) = parts.first() {
             add_call_metadata(message.metadata_mut(), first, options);
         }
@@ -134,13 +152,16 @@ impl Replica {
     pub(crate) async fn stream(
         &self,
         request: &SingleDocumentRequestProto,
-        metadata: &Metadata,
+        of_node: &NodeCalls,
         options: &CallOptions,
     ) -> Result<OpenedStream, AttemptError> {
         let mut client = JinaSingleDocumentRequestRpcClient::new(self.channel.clone())
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
-        let mut message = prepare(request.clone(), metadata, options.deadline);
+        if let Some(encoding) = self.encoding(of_node, request) {
+            client = client.send_compressed(encoding);
+        }
+        let mut message = prepare(request.clone(), &of_node.metadata, options.deadline);
         write_options(message.metadata_mut(), options);
         let deadline = options.deadline;
         let mut rest = within(deadline, client.stream_doc(message))
@@ -152,6 +173,17 @@ impl Replica {
             rest,
             deadline,
         })
+    }
+
+    /// How a request is compressed. Within this machine that costs more time than it saves.
+    fn encoding(
+        &self,
+        of_node: &NodeCalls,
+        request: &impl prost::Message,
+    ) -> Option<CompressionEncoding> {
+        let compression = of_node.compression.filter(|_| self.is_elsewhere())?;
+        let is_worth_it = request.encoded_len() >= COMPRESSED_MIN;
+        is_worth_it.then(|| compression.into())
     }
 
     /// The endpoints that the executor offers.

@@ -54,6 +54,7 @@ class InheritedOptions(TypedDict, total=False):
     idempotent: bool | None
     hedge: NumberOrText | None
     grpc_metadata: Values | None
+    compression: Text | None
     tls: bool | None
     tls_ca_certs: Text | None
     tls_certfile: Text | None
@@ -62,9 +63,11 @@ class InheritedOptions(TypedDict, total=False):
     py_modules: Texts | None
     ports: Port | None
     port: Port | None
+    colocate: bool | None
     protocols: Any
     protocol: Any
     output_array_type: Any
+    raft_configuration: Any
     cors: Any
     log_config: Text | None
     quiet: bool | None
@@ -93,13 +96,19 @@ class InheritedOptions(TypedDict, total=False):
     resources: Any
     provider: Any
     provider_endpoint: Any
+    peer_ports: Any
     restful: Any
     rest_api: Any
-    compression: Any
     grpc_server_options: Any
     grpc_channel_options: Any
     timeout_ctrl: Any
     extra_search_paths: Any
+    runtime_cls: Any
+    shard_id: Any
+    replica_id: Any
+    pod_role: Any
+    deployment_role: Any
+    noblock_on_start: Any
     scheduling: Any
     port_out: Any
     port_ctrl: Any
@@ -130,6 +139,9 @@ class InheritedOptions(TypedDict, total=False):
     infrastructure: Any
     k8s_connection_pool: Any
     k8s_custom_resource_dir: Any
+    daemon: Any
+    peas_hosts: Any
+    upload_files: Any
 
 
 class FlowOptions(InheritedOptions, total=False):
@@ -277,6 +289,7 @@ class GatewayOptions(TypedDict, total=False):
     timeout_ready: NumberOrText | None
     timeout_send: NumberOrText | None
     retries: int | None
+    compression: Text | None
     log_config: Text | None
     quiet: bool | None
     quiet_error: Any
@@ -304,13 +317,19 @@ class GatewayOptions(TypedDict, total=False):
     resources: Any
     provider: Any
     provider_endpoint: Any
+    peer_ports: Any
     restful: Any
     rest_api: Any
-    compression: Any
     grpc_server_options: Any
     grpc_channel_options: Any
     timeout_ctrl: Any
     extra_search_paths: Any
+    runtime_cls: Any
+    shard_id: Any
+    replica_id: Any
+    pod_role: Any
+    deployment_role: Any
+    noblock_on_start: Any
     scheduling: Any
     port_out: Any
     port_ctrl: Any
@@ -341,3 +360,6 @@ class GatewayOptions(TypedDict, total=False):
     infrastructure: Any
     k8s_connection_pool: Any
     k8s_custom_resource_dir: Any
+    daemon: Any
+    peas_hosts: Any
+    upload_files: Any

@@ -10,7 +10,7 @@ use super::entry::EntryChecker;
 use super::options::{is_set, or_default, value};
 use super::tls::CallTls;
 use crate::diagnostics::{Diagnostics, Problem};
-use crate::values::{Hedge, Polling, Retries};
+use crate::values::{Compression, Hedge, Polling, Retries};
 
 /// How a node is called, wherever it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct Calls {
     /// Condition on the documents that go to the node; `None` selects all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Query>,
+    /// How requests are compressed; `None` if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<Compression>,
     /// TLS of the calls; `None` if they are not encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<CallTls>,
@@ -55,6 +58,7 @@ impl Default for Calls {
             polling: Polling::default(),
             reduce: true,
             when: None,
+            compression: None,
             tls: None,
         }
     }
@@ -71,6 +75,7 @@ impl EntryChecker<'_> {
             &options.timeout_send,
         ];
         let retries = [&own.retries, &gateway.retries, &options.retries];
+        let compression = [&own.compression, &gateway.compression, &options.compression];
         Calls {
             timeout: timeout.into_iter().find_map(value).flatten(),
             retries: retries.into_iter().find_map(value).unwrap_or_default(),
@@ -81,6 +86,7 @@ impl EntryChecker<'_> {
             polling: or_default(&options.polling),
             reduce: !is_set(&options.no_reduce),
             when: value(&options.when).flatten(),
+            compression: compression.into_iter().find_map(value).flatten(),
             tls: None,
         }
     }

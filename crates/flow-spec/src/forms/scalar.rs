@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use super::form::{Shape, ValueForm};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::values::{
-    ArgumentSpan, ArgumentSpans, Arguments, ClientCertificates, ConnectMethod, Inspect, LogStyle,
-    PREFETCH as PREFETCH_DEFAULT, Protocol, Retries,
+    ArgumentSpan, ArgumentSpans, Arguments, ClientCertificates, Compression, ConnectMethod,
+    Inspect, LogStyle, PREFETCH as PREFETCH_DEFAULT, Protocol, Retries,
 };
 use crate::yaml::{Resolved, Scalar, YamlContent, YamlEntry, YamlNode, embedded, entries_to_json};
 
@@ -53,6 +53,10 @@ pub(crate) const METHOD: ValueForm<ConnectMethod> = ValueForm::new(
     method,
 );
 pub(crate) const VERSION: ValueForm<()> = ValueForm::new(Shape::Version, version);
+pub(crate) const COMPRESSION: ValueForm<Option<Compression>> = ValueForm::new(
+    Shape::Word(&["Gzip", "Deflate", "NoCompression"]),
+    compression,
+);
 pub(crate) const JTYPE_FLOW: ValueForm<String> = ValueForm::new(Shape::Word(&["Flow"]), text);
 pub(crate) const JTYPE_DEPLOYMENT: ValueForm<String> =
     ValueForm::new(Shape::Word(&["Deployment"]), text);
@@ -123,6 +127,17 @@ fn client_certificates(
     let words = [
         ("required", ClientCertificates::Required),
         ("optional", ClientCertificates::Optional),
+    ];
+    word(node, &words, diagnostics)
+}
+
+/// Jina's names, and that of Python for nothing.
+fn compression(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Option<Compression>> {
+    let words = [
+        ("Gzip", Some(Compression::Gzip)),
+        ("Deflate", Some(Compression::Deflate)),
+        ("NoCompression", None),
+        ("None", None),
     ];
     word(node, &words, diagnostics)
 }

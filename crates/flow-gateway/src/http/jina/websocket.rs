@@ -3,16 +3,22 @@
 //! A frame is a request, and each gets a reply. The input ends with a frame of one zero byte, or `{}` as JSON. Then the
 //! requests in progress get their replies, and the connection closes with code 1000. It closes with 1001 when the gateway
 //! shuts down or needs the connection, with 1009 after a frame that is too large, with 1013 if there is no memory for one,
-//! and with 1011 if the stream fails.
+//! and with 1011 if the stream fails. Messages are compressed if the client offers it.
+
+mod deflate;
+mod extension;
+mod frame_header;
+mod handshake;
+mod inflate;
+mod message_io;
 
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
-use axum::extract::{FromRequestParts, Request};
-use axum::response::{IntoResponse, Response};
+use axum::extract::Request;
+use axum::response::Response;
 use bytes::Bytes;
 use flow_core::{CallOptions, Code, Failure, RequestId};
 use flow_net::grpc::envelope;
@@ -24,11 +30,16 @@ use futures_util::{SinkExt, Stream, StreamExt, stream};
 use http::HeaderMap;
 use http::header::{SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use prost::Message as _;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tungstenite::Message;
 use tungstenite::error::ProtocolError;
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::protocol::{CloseFrame, WebSocketConfig};
 
+use self::handshake::{Handshake, Socket};
 use super::reply::{self, Names};
 use super::request::{self, Known};
 use super::route::Call;
@@ -104,7 +115,7 @@ type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
 async fn upgrade(
     state: HttpState,
     request: Request,
-    serve: impl FnOnce(Session, WebSocket) -> Serving + Send + 'static,
+    serve: impl FnOnce(Session, Socket) -> Serving + Send + 'static,
 ) -> Response {
     let mut options = match options(&request) {
         Ok(options) => options,
@@ -117,9 +128,9 @@ async fn upgrade(
     let budget = parts.extensions.get::<ByteBudget>().cloned();
     let connection = parts.extensions.get::<ConnectionHandle>().cloned();
     let form = form(&parts.headers);
-    let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &state).await {
-        Ok(upgrade) => upgrade,
-        Err(refused) => return refused.into_response(),
+    let handshake = match Handshake::read(&mut parts) {
+        Ok(handshake) => handshake,
+        Err(refused) => return refused,
     };
     let messages = state.limits.messages;
     let share = budget.as_ref().map_or(usize::MAX, ByteBudget::max);
@@ -135,16 +146,24 @@ async fn upgrade(
         budget,
         connection,
     };
-    let upgrade = upgrade
-        .max_message_size(len_max)
-        .max_frame_size(len_max)
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(len_max))
+        .max_frame_size(Some(len_max))
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER);
-    if let Some(connection) = &session.connection {
-        connection.count_messages();
-    }
-    let identity = auth::current();
-    upgrade.on_upgrade(move |socket| auth::on_behalf_of(identity, serve(session, socket)))
+    let answer = handshake.answer();
+    let serving = async move {
+        let connection = session.connection.clone();
+        if let Some(connection) = &connection {
+            connection.count_messages();
+        }
+        if let Some(socket) = handshake.socket(config, connection).await {
+            serve(session, socket).await;
+        }
+    };
+    // It ends with the connection, which the server closes.
+    Handle::current().spawn(auth::on_behalf_of(auth::current(), serving));
+    answer
 }
 
 /// Stock servers compare the whole header.
@@ -175,7 +194,7 @@ impl InProgress {
 }
 
 impl Session {
-    async fn serve(self, socket: WebSocket) {
+    async fn serve(self, socket: Socket) {
         let connection = self.connection.clone();
         tokio::select! {
             () = self.exchange(socket) => {}
@@ -184,7 +203,7 @@ impl Session {
     }
 
     /// Answers requests until the input ends, and closes the connection.
-    async fn exchange(self, socket: WebSocket) {
+    async fn exchange(self, socket: Socket) {
         let (mut out, frames) = socket.split();
         let stream = StreamRequest {
             call: self.options.clone(),
@@ -211,7 +230,7 @@ impl Session {
             let reply = tokio::select! {
                 reply = replies.next() => reply,
                 // Requests in progress are cancelled, because their replies would reach no client.
-                () = gone.cancelled() => break (close_code::NORMAL, String::new()),
+                () = gone.cancelled() => break (CloseCode::Normal, String::new()),
                 Some(is_sent) = pongs_due.recv() => match send_pong(&mut out, is_sent).await {
                     true => continue,
                     false => return,
@@ -220,7 +239,7 @@ impl Session {
             let frame = match reply {
                 Some(Ok(reply)) => self::reply(form, reply, &heavy, budget.clone()).await,
                 Some(Err(failure)) => Err(failure),
-                None => break (close_code::NORMAL, String::new()),
+                None => break (CloseCode::Normal, String::new()),
             };
             match frame {
                 Ok(frame) => {
@@ -238,7 +257,7 @@ impl Session {
         end(out, frames, close).await;
     }
 
-    async fn dry_run(self, mut socket: WebSocket) {
+    async fn dry_run(self, mut socket: Socket) {
         let status = self.state.service.dry_run(self.options.clone()).await;
         let status = status.unwrap_or_else(|failure| failure.to_status());
         let frame = match self.form {
@@ -247,7 +266,7 @@ impl Session {
         };
         if socket.send(frame).await.is_ok() {
             let (out, frames) = socket.split();
-            end(out, Some(frames), (close_code::NORMAL, String::new())).await;
+            end(out, Some(frames), (CloseCode::Normal, String::new())).await;
         }
     }
 
@@ -283,8 +302,8 @@ struct Input {
     session: Session,
     known: Known,
     /// Until it is given back.
-    frames: Option<SplitStream<WebSocket>>,
-    back: Option<oneshot::Sender<SplitStream<WebSocket>>>,
+    frames: Option<SplitStream<Socket>>,
+    back: Option<oneshot::Sender<SplitStream<Socket>>>,
     /// Asks the writer to send the answer to a ping, and to say when it is sent.
     pongs: mpsc::Sender<oneshot::Sender<()>>,
     in_progress: InProgress,
@@ -330,7 +349,7 @@ impl Input {
                 Ok(Message::Binary(bytes)) => return Some(Ok(envelope(bytes))),
                 Ok(Message::Text(text)) => return self.json(text.into()).await,
                 Ok(Message::Ping(_)) => self.pong().await,
-                Ok(Message::Pong(_)) => {}
+                Ok(Message::Pong(_) | Message::Frame(_)) => {}
                 Ok(Message::Close(_)) => return self.end_with_client(),
                 Err(error) => return unreadable(error).or_else(|| self.end_with_client()),
             }
@@ -382,7 +401,7 @@ impl Input {
 }
 
 /// Sends the answer to a ping, which is among what is to be written. False if the client has gone.
-async fn send_pong(out: &mut SplitSink<WebSocket, Message>, is_sent: oneshot::Sender<()>) -> bool {
+async fn send_pong(out: &mut SplitSink<Socket, Message>, is_sent: oneshot::Sender<()>) -> bool {
     let flushed = out.flush().await.is_ok();
     // Who asked may have gone.
     let _gone = is_sent.send(());
@@ -396,6 +415,8 @@ fn count(connection: &ConnectionHandle, frame: &Message) {
         Message::Ping(bytes) | Message::Pong(bytes) => {
             connection.leave_out(FRAME_HEADER + bytes.len())
         }
+        // No message that is read is one.
+        Message::Frame(_) => {}
     }
 }
 
@@ -414,23 +435,22 @@ fn invalid(id: String, failure: &Failure) -> Envelope {
 
 /// How the input ends after a frame that cannot be read: a frame that is too large fails the stream; a client that has
 /// gone ends it.
-fn unreadable(error: axum::Error) -> Option<Result<Envelope, Failure>> {
-    let error = error.into_inner();
-    match error.downcast_ref::<tungstenite::Error>() {
+fn unreadable(error: tungstenite::Error) -> Option<Result<Envelope, Failure>> {
+    let code = match &error {
         // The client closed the connection without a close frame.
-        Some(tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => None,
-        Some(error @ tungstenite::Error::Capacity(_)) => {
-            Some(Err(Failure::from_error(Code::TooLarge, error)))
-        }
-        Some(error @ (tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_))) => {
-            Some(Err(Failure::from_error(Code::BadRequest, error)))
-        }
-        // The connection's own error of a message that there is no room for.
-        Some(tungstenite::Error::Io(error)) if error.kind() == io::ErrorKind::QuotaExceeded => {
-            Some(Err(Failure::from_error(Code::Overloaded, error)))
-        }
-        _ => None,
-    }
+        tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => return None,
+        tungstenite::Error::Capacity(_) => Code::TooLarge,
+        tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_) => Code::BadRequest,
+        tungstenite::Error::Io(error) => match error.kind() {
+            // The connection's own error of a message that there is no room for.
+            io::ErrorKind::QuotaExceeded => Code::Overloaded,
+            // Of a message that cannot be decompressed.
+            io::ErrorKind::InvalidData => Code::BadRequest,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(Err(Failure::from_error(code, &error)))
 }
 
 async fn reply(
@@ -448,13 +468,13 @@ async fn reply(
 }
 
 /// The code and the reason with which a stream ends that failed.
-fn closing(failure: &Failure) -> (u16, String) {
+fn closing(failure: &Failure) -> (CloseCode, String) {
     let code = match failure.code() {
-        Code::Unavailable => close_code::AWAY,
-        Code::TooLarge => close_code::SIZE,
-        Code::BadRequest => close_code::PROTOCOL,
-        Code::Overloaded => close_code::AGAIN,
-        _ => close_code::ERROR,
+        Code::Unavailable => CloseCode::Away,
+        Code::TooLarge => CloseCode::Size,
+        Code::BadRequest => CloseCode::Protocol,
+        Code::Overloaded => CloseCode::Again,
+        _ => CloseCode::Error,
     };
     (code, shortened(&failure.to_string()))
 }
@@ -471,9 +491,9 @@ fn shortened(text: &str) -> String {
 /// Sends the last frame, and reads until the client has answered it: a socket that is closed before loses what it sent.
 /// The client has some seconds for that.
 async fn end(
-    mut out: SplitSink<WebSocket, Message>,
-    frames: Option<SplitStream<WebSocket>>,
-    (code, reason): (u16, String),
+    mut out: SplitSink<Socket, Message>,
+    frames: Option<SplitStream<Socket>>,
+    (code, reason): (CloseCode, String),
 ) {
     let frame = CloseFrame {
         code,
@@ -512,7 +532,7 @@ mod tests {
 
     #[test]
     fn the_close_code_says_why_a_stream_ended() {
-        let code = |code| closing(&Failure::new(code, "x")).0;
+        let code = |code| u16::from(closing(&Failure::new(code, "x")).0);
         assert_eq!(code(Code::Unavailable), 1001);
         assert_eq!(code(Code::BadRequest), 1002);
         assert_eq!(code(Code::TooLarge), 1009);

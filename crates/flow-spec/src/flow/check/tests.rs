@@ -356,6 +356,29 @@ fn gateway_call_options_override_flow_options() {
 }
 
 #[test]
+fn requests_are_compressed_as_the_executor_the_gateway_or_the_flow_says() {
+    let compression = |gateway: &str, options: &str| {
+        let text = format!(
+            "jtype: Flow\nwith: {{compression: deflate}}\ngateway: {{{gateway}}}\n\
+             executors: [{{uses: echo, {options}}}]"
+        );
+        plan(load(&text)).nodes[0].calls.compression
+    };
+    use crate::Compression::{Deflate, Gzip};
+    assert_eq!(compression("", ""), Some(Deflate));
+    assert_eq!(compression("compression: Gzip", ""), Some(Gzip));
+    assert_eq!(
+        compression("compression: Gzip", "compression: DEFLATE"),
+        Some(Deflate)
+    );
+    assert_eq!(
+        compression("compression: Gzip", "compression: NoCompression"),
+        None
+    );
+    assert_eq!(compression("compression: Gzip", "compression: None"), None);
+}
+
+#[test]
 fn a_model_may_have_further_names_for_an_executor_of_the_flow() {
     let models = plan(flow("models: {small: enc}", "name: enc"))
         .gateway

@@ -14,7 +14,8 @@ use crate::forms::{self, Host};
 use crate::keys::{Key, ignored, options, refused, row, without_effect};
 use crate::spec::program::Program;
 use crate::values::{
-    Arguments, BatchingRule, Env, Hedge, InheritEnv, Polling, Protocol, Retries, Sandbox,
+    Arguments, BatchingRule, Compression, Env, Hedge, InheritEnv, Polling, Protocol, Retries,
+    Sandbox,
 };
 
 const NO_HEAD: &str = "it belongs to Jina's head processes, and flow has none";
@@ -280,6 +281,14 @@ options! {
         )
             .default("empty")
             .example("{tenant: a}");
+        compression: Option<Compression> = row(
+            forms::COMPRESSION,
+            "How requests to the executor are compressed. Those to executors of this machine, which have a Unix socket, and \
+             those of less than 1 KiB are not.",
+        )
+            .default("`NoCompression`")
+            .example("Gzip")
+            .jina("also compresses small requests and those to executors of the same machine");
         tls: bool = row(
             forms::FLAG,
             "The external executor is called with TLS, as with an address that begins with \

@@ -10,8 +10,8 @@ use crate::diagnostics::Spanned;
 use crate::forms;
 use crate::keys::{Key, ignored, options, refused, row, without_effect};
 use crate::values::{
-    ClientCertificates, Console, Cors, Env, ExposedEndpoint, GatewayKind, ModelNames, Protocol,
-    Retries, UvicornOptions,
+    ClientCertificates, Compression, Console, Cors, Env, ExposedEndpoint, GatewayKind, ModelNames,
+    Protocol, Retries, UvicornOptions,
 };
 
 const NO_FILES: &str = "the gateway keeps no files";
@@ -328,6 +328,14 @@ options! {
             .default("`-1`: 6, or once per replica if there are more")
             .example("2")
             .jina("`-1` is at least 3; also repeats calls that may have run");
+        compression: Option<Compression> = row(
+            forms::COMPRESSION,
+            "How requests to executors are compressed. Those to executors of this machine, which have a Unix socket, and \
+             those of less than 1 KiB are not.",
+        )
+            .default("`NoCompression`")
+            .example("Gzip")
+            .jina("also compresses small requests and those to executors of the same machine");
     }
 }
 

@@ -66,11 +66,6 @@ pub(crate) const HTTP: &[&Key] = &[
     &ignored("cors", OFF, NO_HTTP),
     &refused("ssl_certfile", &[], NO_SERVER_TLS),
     &refused("ssl_keyfile", &[], NO_SERVER_TLS),
-    &ignored(
-        "compression",
-        &["NoCompression", "None"],
-        "flow sends messages between its processes uncompressed",
-    ),
     &without_effect("grpc_server_options", NOT_GRPC_C),
     &without_effect("grpc_channel_options", NOT_GRPC_C),
     &without_effect("uvicorn_kwargs", "flow's server is not uvicorn"),

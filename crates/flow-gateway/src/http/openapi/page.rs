@@ -1,0 +1,129 @@
+//! The page at `/docs`: Swagger UI, which reads the OpenAPI document and sends requests.
+//!
+//! Its files are part of this program, so browsers fetch nothing from elsewhere. They are stored compressed.
+
+use std::future::{Ready, ready};
+use std::io::{self, Read};
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use flate2::read::GzDecoder;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, StatusCode};
+
+use crate::docs;
+use crate::http::state::HttpState;
+use crate::http::status::detail;
+
+/// What the page may load and do: its own files, and requests to this gateway. Swagger UI sets styles of its elements, and its
+/// style sheet contains images.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                      img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+
+const PAGE: &str = include_str!("page/index.html");
+
+const START: &str = include_str!("page/start.js");
+
+const CSS: &str = "text/css; charset=utf-8";
+
+const PNG: &str = "image/png";
+
+/// Files of Swagger UI, compressed with gzip.
+const BUNDLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js.gz"));
+const STYLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui.css.gz"));
+const ICON: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/favicon-32x32.png.gz"));
+
+/// The routes. They tell nothing of the flow, so [`docs::is_page`](crate::docs::is_page) lets clients without a key read them.
+pub(super) fn routes() -> Router<HttpState> {
+    Router::new()
+        .route(docs::PAGE, get(async || of_page(HTML, PAGE)))
+        .route(docs::START, get(async || of_page(JAVASCRIPT, START)))
+        .route(docs::BUNDLE, get(file(JAVASCRIPT, BUNDLE)))
+        .route(docs::STYLE, get(file(CSS, STYLE)))
+        .route(docs::ICON, get(file(PNG, ICON)))
+}
+
+fn of_page(kind: &'static str, text: &'static str) -> Response {
+    let headers = [
+        (CONTENT_TYPE, kind),
+        (CACHE_CONTROL, "no-cache"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_FRAME_OPTIONS, "DENY"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+    ];
+    (headers, text).into_response()
+}
+
+/// Answers with a file that is stored compressed.
+fn file(
+    kind: &'static str,
+    compressed: &'static [u8],
+) -> impl Fn(HeaderMap) -> Ready<Response> + Clone {
+    move |request| {
+        let headers = [
+            (CONTENT_TYPE, kind),
+            // The file changes with the program.
+            (CACHE_CONTROL, "max-age=3600"),
+            (VARY, "accept-encoding"),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        ];
+        ready(if takes_gzip(&request) {
+            let encoding = [(CONTENT_ENCODING, "gzip")];
+            (headers, encoding, compressed).into_response()
+        } else {
+            match decompressed(compressed) {
+                Ok(bytes) => (headers, bytes).into_response(),
+                Err(error) => detail(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+            }
+        })
+    }
+}
+
+fn decompressed(compressed: &[u8]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(compressed).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether a client accepts gzip. A client that names it with a weight of zero does not.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT_ENCODING).iter();
+    let mut encodings = values
+        .filter_map(|it| it.to_str().ok())
+        .flat_map(|it| it.split(','));
+    encodings.any(|encoding| {
+        let mut parts = encoding.split(';').map(str::trim);
+        let is_gzip = parts
+            .next()
+            .is_some_and(|it| it.eq_ignore_ascii_case("gzip"));
+        let weight = parts.find_map(|it| it.strip_prefix("q="));
+        is_gzip && weight.and_then(|it| it.parse::<f32>().ok()) != Some(0.0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_sent_to_clients_that_accept_it() {
+        let takes = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, value.parse().unwrap());
+            takes_gzip(&headers)
+        };
+        assert!(takes("gzip") && takes("gzip, deflate, br") && takes("br;q=1, GZIP;q=0.5"));
+        assert!(!takes("identity") && !takes("gzip;q=0") && !takes("br, gzip; q=0.0"));
+        assert!(!takes_gzip(&HeaderMap::new()));
+    }
+}
