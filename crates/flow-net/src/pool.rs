@@ -144,7 +144,7 @@ impl Pool {
         self
     }
 
-    /// The same pool, whose requests to other machines are compressed.
+    /// The same pool, whose requests are compressed, except over Unix sockets.
     #[must_use]
     pub fn with_compression(mut self, compression: Option<Compression>) -> Self {
         self.calls.compression = compression;

@@ -266,8 +266,8 @@ impl Replica {
         }
     }
 
-    /// Whether it may be on another machine.
-    fn is_elsewhere(&self) -> bool {
+    /// Whether it is called over a network, or that of this machine.
+    fn is_over_network(&self) -> bool {
         let is_connected = matches!(self.channel, ReplicaChannel::Connection(_));
         is_connected && socket_path(&self.uri).is_none()
     }

@@ -43,8 +43,14 @@ impl Raw {
     }
 
     async fn send(&mut self, first_byte: u8, payload: &[u8]) {
-        let mut frame = vec![first_byte, 0x80 | 127];
-        frame.extend((payload.len() as u64).to_be_bytes());
+        let mut frame = vec![first_byte];
+        match u8::try_from(payload.len()) {
+            Ok(len @ ..126) => frame.push(0x80 | len),
+            _ => {
+                frame.push(0x80 | 127);
+                frame.extend((payload.len() as u64).to_be_bytes());
+            }
+        }
         // A mask of zeros.
         frame.extend([0; 4]);
         frame.extend(payload);
@@ -169,9 +175,18 @@ async fn a_client_that_offers_nothing_known_gets_messages_as_they_are() {
 }
 
 #[tokio::test]
+async fn a_close_of_the_client_is_answered() {
+    let (_echo, gateway) = gateway(GatewayLimits::default()).await;
+    for offer in [OFFER, "permessage-other"] {
+        let mut socket = Raw::open(&gateway, offer).await;
+        socket.send(0x88, &1000_u16.to_be_bytes()).await;
+        assert_eq!(socket.close_code().await, 1000);
+    }
+}
+
+#[tokio::test]
 async fn messages_that_are_not_valid_or_too_large_close_their_connection_only() {
     let mut limits = GatewayLimits::default();
-    limits.messages.message_len_max = 1 << 20;
     limits.messages.decompressed_len_max = 1 << 20;
     let (_echo, gateway) = gateway(limits).await;
     let mut other = Raw::open(&gateway, OFFER).await;

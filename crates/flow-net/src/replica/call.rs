@@ -1,5 +1,6 @@
 //! Calls of a replica: the request with its metadata, the reply with its metadata.
 
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::time::Instant;
 
@@ -37,8 +38,8 @@ const TOKENS: &str = "flow-tokens";
 /// The same for the texts whose vectors were in a cache.
 const CACHED_TEXTS: &str = "flow-cached-texts";
 
-/// Shortest request that is compressed, in bytes.
-const COMPRESSED_MIN: usize = 1024;
+/// How long requests are that are compressed, in bytes. Those that are longer would delay others on the same thread.
+const COMPRESSED: RangeInclusive<usize> = 1 << 10..=1 << 20;
 
 /// What the calls of a node have in common.
 #[derive(Debug, Default)]
@@ -175,15 +176,16 @@ impl Replica {
         })
     }
 
-    /// How a request is compressed. Within this machine that costs more time than it saves.
+    /// How a request is compressed. Over a Unix socket that costs more time than it saves.
     fn encoding(
         &self,
         of_node: &NodeCalls,
         request: &impl prost::Message,
     ) -> Option<CompressionEncoding> {
-        let compression = of_node.compression.filter(|_| self.is_elsewhere())?;
-        let is_worth_it = request.encoded_len() >= COMPRESSED_MIN;
-        is_worth_it.then(|| compression.into())
+        let compression = of_node.compression.filter(|_| self.is_over_network())?;
+        COMPRESSED
+            .contains(&request.encoded_len())
+            .then(|| compression.into())
     }
 
     /// The endpoints that the executor offers.

@@ -40,6 +40,8 @@ use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::protocol::{CloseFrame, WebSocketConfig};
 
 use self::handshake::{Handshake, Socket};
+use self::inflate::MessageError;
+use self::message_io::CompressionOptions;
 use super::reply::{self, Names};
 use super::request::{self, Known};
 use super::route::Call;
@@ -151,13 +153,18 @@ async fn upgrade(
         .max_frame_size(Some(len_max))
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER);
+    let compression = handshake.deflate().map(|deflate| CompressionOptions {
+        deflate,
+        len_max: len_max.min(messages.decompressed_len_max),
+        connection: session.connection.clone(),
+        budget: session.budget.clone(),
+    });
+    if let Some(connection) = &session.connection {
+        connection.count_messages();
+    }
     let answer = handshake.answer();
     let serving = async move {
-        let connection = session.connection.clone();
-        if let Some(connection) = &connection {
-            connection.count_messages();
-        }
-        if let Some(socket) = handshake.socket(config, connection).await {
+        if let Some(socket) = handshake.socket(config, compression).await {
             serve(session, socket).await;
         }
     };
@@ -204,6 +211,7 @@ impl Session {
 
     /// Answers requests until the input ends, and closes the connection.
     async fn exchange(self, socket: Socket) {
+        let connection = self.connection.clone();
         let (mut out, frames) = socket.split();
         let stream = StreamRequest {
             call: self.options.clone(),
@@ -254,7 +262,7 @@ impl Session {
         // The input comes back when the stream ends.
         drop(replies);
         let frames = frames_back.await.ok();
-        end(out, frames, close).await;
+        end(out, (frames, connection), close).await;
     }
 
     async fn dry_run(self, mut socket: Socket) {
@@ -266,7 +274,8 @@ impl Session {
         };
         if socket.send(frame).await.is_ok() {
             let (out, frames) = socket.split();
-            end(out, Some(frames), (CloseCode::Normal, String::new())).await;
+            let frames = (Some(frames), self.connection.clone());
+            end(out, frames, (CloseCode::Normal, String::new())).await;
         }
     }
 
@@ -441,12 +450,13 @@ fn unreadable(error: tungstenite::Error) -> Option<Result<Envelope, Failure>> {
         tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => return None,
         tungstenite::Error::Capacity(_) => Code::TooLarge,
         tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_) => Code::BadRequest,
-        tungstenite::Error::Io(error) => match error.kind() {
-            // The connection's own error of a message that there is no room for.
-            io::ErrorKind::QuotaExceeded => Code::Overloaded,
-            // Of a message that cannot be decompressed.
-            io::ErrorKind::InvalidData => Code::BadRequest,
-            _ => return None,
+        // The connection's own error of a message that there is no room for.
+        tungstenite::Error::Io(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
+            Code::Overloaded
+        }
+        tungstenite::Error::Io(error) => match error.get_ref()?.downcast_ref()? {
+            MessageError::Invalid(_) => Code::BadRequest,
+            MessageError::TooLarge(_) => Code::TooLarge,
         },
         _ => return None,
     };
@@ -492,7 +502,7 @@ fn shortened(text: &str) -> String {
 /// The client has some seconds for that.
 async fn end(
     mut out: SplitSink<Socket, Message>,
-    frames: Option<SplitStream<Socket>>,
+    (frames, connection): (Option<SplitStream<Socket>>, Option<ConnectionHandle>),
     (code, reason): (CloseCode, String),
 ) {
     let frame = CloseFrame {
@@ -500,10 +510,16 @@ async fn end(
         reason: reason.into(),
     };
     let sending = async {
-        // A client that has gone does not take it.
-        let is_sent = out.send(Message::Close(Some(frame))).await.is_ok();
-        if let (true, Some(mut frames)) = (is_sent, frames) {
-            while let Some(Ok(_)) = frames.next().await {}
+        if out.send(Message::Close(Some(frame))).await.is_err() {
+            // If the client closed first, its frame is answered. One that has gone takes no answer.
+            drop(out.flush().await);
+            return;
+        }
+        let Some(mut frames) = frames else { return };
+        while let Some(Ok(_)) = frames.next().await {
+            if let Some(connection) = &connection {
+                connection.end_message();
+            }
         }
     };
     if timeout(CLOSE_MAX, sending).await.is_err() {

@@ -2,22 +2,22 @@
 //!
 //! Its files are part of this program, so browsers fetch nothing from elsewhere. They are stored compressed.
 
-use std::future::{Ready, ready};
-use std::io::{self, Read};
+use std::io::Read;
+use std::sync::OnceLock;
 
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use bytes::Bytes;
 use flate2::read::GzDecoder;
+use http::HeaderMap;
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use http::{HeaderMap, StatusCode};
 
 use crate::docs;
 use crate::http::state::HttpState;
-use crate::http::status::detail;
 
 /// What the page may load and do: its own files, and requests to this gateway. Swagger UI sets styles of its elements, and its
 /// style sheet contains images.
@@ -37,19 +37,35 @@ const CSS: &str = "text/css; charset=utf-8";
 
 const PNG: &str = "image/png";
 
-/// Files of Swagger UI, compressed with gzip.
-const BUNDLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js.gz"));
-const STYLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui.css.gz"));
-const ICON: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/favicon-32x32.png.gz"));
+/// A file of Swagger UI.
+struct File {
+    kind: &'static str,
+    compressed: &'static [u8],
+    /// The same without compression, once a client wants it so. All of them share it.
+    decompressed: OnceLock<Bytes>,
+}
+
+static BUNDLE: File = File::new(
+    JAVASCRIPT,
+    include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js.gz")),
+);
+static STYLE: File = File::new(
+    CSS,
+    include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui.css.gz")),
+);
+static ICON: File = File::new(
+    PNG,
+    include_bytes!(concat!(env!("OUT_DIR"), "/favicon-32x32.png.gz")),
+);
 
 /// The routes. They tell nothing of the flow, so [`docs::is_page`](crate::docs::is_page) lets clients without a key read them.
 pub(super) fn routes() -> Router<HttpState> {
     Router::new()
         .route(docs::PAGE, get(async || of_page(HTML, PAGE)))
         .route(docs::START, get(async || of_page(JAVASCRIPT, START)))
-        .route(docs::BUNDLE, get(file(JAVASCRIPT, BUNDLE)))
-        .route(docs::STYLE, get(file(CSS, STYLE)))
-        .route(docs::ICON, get(file(PNG, ICON)))
+        .route(docs::BUNDLE, get(async |request| BUNDLE.answer(&request)))
+        .route(docs::STYLE, get(async |request| STYLE.answer(&request)))
+        .route(docs::ICON, get(async |request| ICON.answer(&request)))
 }
 
 fn of_page(kind: &'static str, text: &'static str) -> Response {
@@ -64,35 +80,39 @@ fn of_page(kind: &'static str, text: &'static str) -> Response {
     (headers, text).into_response()
 }
 
-/// Answers with a file that is stored compressed.
-fn file(
-    kind: &'static str,
-    compressed: &'static [u8],
-) -> impl Fn(HeaderMap) -> Ready<Response> + Clone {
-    move |request| {
+impl File {
+    const fn new(kind: &'static str, compressed: &'static [u8]) -> Self {
+        Self {
+            kind,
+            compressed,
+            decompressed: OnceLock::new(),
+        }
+    }
+
+    fn answer(&self, request: &HeaderMap) -> Response {
         let headers = [
-            (CONTENT_TYPE, kind),
+            (CONTENT_TYPE, self.kind),
             // The file changes with the program.
             (CACHE_CONTROL, "max-age=3600"),
             (VARY, "accept-encoding"),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         ];
-        ready(if takes_gzip(&request) {
+        if takes_gzip(request) {
             let encoding = [(CONTENT_ENCODING, "gzip")];
-            (headers, encoding, compressed).into_response()
-        } else {
-            match decompressed(compressed) {
-                Ok(bytes) => (headers, bytes).into_response(),
-                Err(error) => detail(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-            }
-        })
+            return (headers, encoding, self.compressed).into_response();
+        }
+        (headers, self.decompressed()).into_response()
     }
-}
 
-fn decompressed(compressed: &[u8]) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    GzDecoder::new(compressed).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    fn decompressed(&self) -> Bytes {
+        let decompress = || {
+            let mut bytes = Vec::new();
+            let whole = GzDecoder::new(self.compressed).read_to_end(&mut bytes);
+            whole.expect("the build script compressed the file");
+            bytes.into()
+        };
+        self.decompressed.get_or_init(decompress).clone()
+    }
 }
 
 /// Whether a client accepts gzip. A client that names it with a weight of zero does not.
@@ -106,7 +126,7 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
         let is_gzip = parts
             .next()
             .is_some_and(|it| it.eq_ignore_ascii_case("gzip"));
-        let weight = parts.find_map(|it| it.strip_prefix("q="));
+        let weight = parts.find_map(|it| it.strip_prefix("q=").or(it.strip_prefix("Q=")));
         is_gzip && weight.and_then(|it| it.parse::<f32>().ok()) != Some(0.0)
     })
 }
@@ -123,7 +143,7 @@ mod tests {
             takes_gzip(&headers)
         };
         assert!(takes("gzip") && takes("gzip, deflate, br") && takes("br;q=1, GZIP;q=0.5"));
-        assert!(!takes("identity") && !takes("gzip;q=0") && !takes("br, gzip; q=0.0"));
+        assert!(!takes("identity") && !takes("gzip;q=0") && !takes("br, gzip; Q=0.0"));
         assert!(!takes_gzip(&HeaderMap::new()));
     }
 }

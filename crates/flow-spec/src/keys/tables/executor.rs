@@ -283,12 +283,12 @@ options! {
             .example("{tenant: a}");
         compression: Option<Compression> = row(
             forms::COMPRESSION,
-            "How requests to the executor are compressed. Those to executors of this machine, which have a Unix socket, and \
-             those of less than 1 KiB are not.",
+            "How requests to the executor are compressed. Those over Unix sockets are not, nor those of less than 1 KiB or more \
+             than 1 MiB.",
         )
             .default("`NoCompression`")
             .example("Gzip")
-            .jina("also compresses small requests and those to executors of the same machine");
+            .jina("compresses all requests");
         tls: bool = row(
             forms::FLAG,
             "The external executor is called with TLS, as with an address that begins with \

@@ -330,12 +330,12 @@ options! {
             .jina("`-1` is at least 3; also repeats calls that may have run");
         compression: Option<Compression> = row(
             forms::COMPRESSION,
-            "How requests to executors are compressed. Those to executors of this machine, which have a Unix socket, and \
-             those of less than 1 KiB are not.",
+            "How requests to executors are compressed. Those over Unix sockets are not, nor those of less than 1 KiB or more \
+             than 1 MiB.",
         )
             .default("`NoCompression`")
             .example("Gzip")
-            .jina("also compresses small requests and those to executors of the same machine");
+            .jina("compresses all requests");
     }
 }
 

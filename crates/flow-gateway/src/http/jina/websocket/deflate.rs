@@ -17,6 +17,9 @@ const INPUT_MAX: usize = 64 << 10;
 /// Compressed bytes that are gathered before they become a frame.
 const FRAME_MIN: usize = 16 << 10;
 
+/// Memory of a message that is being compressed, in bytes: 368 KiB of the compressor, and its output until it is sent.
+pub(super) const MEMORY: usize = 768 << 10;
+
 /// The frames of the server, which it sends whole and without a mask.
 #[derive(Debug)]
 pub(super) struct ServerFrames {
@@ -56,6 +59,11 @@ impl ServerFrames {
             header: PartialHeader::default(),
             state: State::Header,
         }
+    }
+
+    /// Whether a message has begun that is being compressed.
+    pub(super) fn is_compressing(&self) -> bool {
+        matches!(self.state, State::Compressed { .. })
     }
 
     /// Takes some of the input, and appends what it becomes. Returns how many bytes it took.
@@ -114,7 +122,7 @@ impl Message {
     fn new(deflate: Deflate, opcode: u8) -> Self {
         let level = Compression::fast();
         Self {
-            compress: Compress::new_with_window_bits(level, false, deflate.window_bits),
+            compress: Compress::new_with_window_bits(level, false, deflate.window_bits()),
             opcode,
             reserved: COMPRESSED,
             output: Vec::new(),
@@ -172,7 +180,7 @@ mod tests {
     use super::*;
 
     fn frames(input: &[u8]) -> Vec<u8> {
-        let mut server = ServerFrames::new(Deflate { window_bits: 15 });
+        let mut server = ServerFrames::new(Deflate { server_bits: None });
         let (mut rest, mut out) = (input, Vec::new());
         while !rest.is_empty() {
             let taken = server.step(rest, &mut out).unwrap();

@@ -21,8 +21,9 @@ const BITS_MAX: u8 = 15;
 /// What client and server agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deflate {
-    /// The binary logarithm of how far back compressed messages of the server may refer.
-    pub(super) window_bits: u8,
+    /// The binary logarithm of how far back compressed messages of the server may refer, if the client has limited it. The answer
+    /// then says it, too.
+    pub(super) server_bits: Option<u8>,
 }
 
 impl Deflate {
@@ -39,7 +40,7 @@ impl Deflate {
         if parts.next() != Some(NAME) {
             return None;
         }
-        let mut window_bits = BITS_MAX;
+        let mut server_bits = None;
         let mut seen = HashSet::new();
         for part in parts {
             let (name, value) = match part.split_once('=') {
@@ -49,23 +50,28 @@ impl Deflate {
             match (name, value) {
                 (SERVER_ALONE | CLIENT_ALONE, None) | (CLIENT_BITS, _) => {}
                 // The compressor has no window of 256 bytes.
-                (SERVER_BITS, Some(bits)) if bits > BITS_MIN => window_bits = bits,
+                (SERVER_BITS, Some(bits)) if bits > BITS_MIN => server_bits = Some(bits),
                 _ => return None,
             }
             if !seen.insert(name) {
                 return None;
             }
         }
-        Some(Self { window_bits })
+        Some(Self { server_bits })
     }
 
     /// What the answer to the client says.
     pub(super) fn header(self) -> String {
         let mut header = format!("{NAME}; {SERVER_ALONE}; {CLIENT_ALONE}");
-        if self.window_bits < BITS_MAX {
-            header.push_str(&format!("; {SERVER_BITS}={}", self.window_bits));
+        if let Some(bits) = self.server_bits {
+            header.push_str(&format!("; {SERVER_BITS}={bits}"));
         }
         header
+    }
+
+    /// The same for the compressor.
+    pub(super) fn window_bits(self) -> u8 {
+        self.server_bits.unwrap_or(BITS_MAX)
     }
 }
 
@@ -87,7 +93,7 @@ mod tests {
         let check = |offers: &str, expected: Option<u8>| {
             let mut headers = HeaderMap::new();
             headers.insert(SEC_WEBSOCKET_EXTENSIONS, offers.parse().unwrap());
-            let agreed = Deflate::agree(&headers).map(|it| it.window_bits);
+            let agreed = Deflate::agree(&headers).map(Deflate::window_bits);
             assert_eq!(agreed, expected, "{offers}");
         };
         check("permessage-deflate", Some(15));
@@ -121,8 +127,13 @@ mod tests {
     #[test]
     fn the_answer_says_what_is_agreed_on() {
         let alone = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
-        assert_eq!(Deflate { window_bits: 15 }.header(), alone);
-        let narrow = format!("{alone}; server_max_window_bits=12");
-        assert_eq!(Deflate { window_bits: 12 }.header(), narrow);
+        assert_eq!(Deflate { server_bits: None }.header(), alone);
+        for bits in [12, 15] {
+            let limited = format!("{alone}; server_max_window_bits={bits}");
+            let agreed = Deflate {
+                server_bits: Some(bits),
+            };
+            assert_eq!(agreed.header(), limited);
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use flow_net::ConnectionHandle;
 use http::header::{
     CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -16,7 +15,7 @@ use tungstenite::handshake::derive_accept_key;
 use tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::extension::Deflate;
-use super::message_io::MessageIo;
+use super::message_io::{CompressionOptions, MessageIo};
 use crate::http::status::detail;
 
 /// The only version that there is.
@@ -99,14 +98,19 @@ impl Handshake {
         answer
     }
 
+    /// How messages are compressed; `None` if they are not.
+    pub(super) fn deflate(&self) -> Option<Deflate> {
+        self.deflate
+    }
+
     /// The WebSocket, when the answer is sent; `None` if the client has gone before.
     pub(super) async fn socket(
         self,
         config: WebSocketConfig,
-        connection: Option<ConnectionHandle>,
+        compression: Option<CompressionOptions>,
     ) -> Option<Socket> {
         let io = TokioIo::new(self.connection.await.ok()?);
-        let io = MessageIo::new(io, self.deflate, connection);
+        let io = MessageIo::new(io, compression);
         Some(WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await)
     }
 }

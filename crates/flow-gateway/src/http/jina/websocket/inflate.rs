@@ -3,8 +3,6 @@
 //! The payload of a frame becomes one or more frames, which belong to the same message. So a message is decompressed in small
 //! pieces, and who reads the frames stops as soon as it has too many bytes.
 
-use std::io;
-
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::frame_header::{COMPRESSED, CONTINUATION, FrameHeader, PartialHeader};
@@ -21,12 +19,27 @@ pub(super) const MEMORY: usize = 64 << 10;
 /// What senders leave out at the end of a message (RFC 7692, section 7.2.1).
 pub(super) const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 
+const NOT_BEGUN: MessageError = MessageError::Invalid("no compressed message has begun");
+
+const BAD_DATA: MessageError = MessageError::Invalid("its compressed data is not valid");
+
 /// A mask that changes nothing. Frames of clients must have one.
 const NO_MASK: Option<[u8; 4]> = Some([0; 4]);
 
+/// A message of a client cannot be decompressed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MessageError {
+    #[error("a WebSocket message cannot be read: {0}")]
+    Invalid(&'static str),
+    #[error("a compressed WebSocket message has more than {0} bytes, the limit")]
+    TooLarge(usize),
+}
+
 /// The frames of a client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ClientFrames {
+    /// Most bytes of a compressed message, before and after decompression.
+    len_max: usize,
     header: PartialHeader,
     state: State,
     /// The compressed message that has begun.
@@ -64,6 +77,9 @@ struct Message {
     has_more: bool,
     input: Vec<u8>,
     output: Vec<u8>,
+    /// Bytes of the whole message so far, before and after decompression.
+    read: usize,
+    written: usize,
 }
 
 /// What a step did.
@@ -76,6 +92,16 @@ pub(super) struct Step {
 }
 
 impl ClientFrames {
+    /// Frames whose compressed messages have at most this many bytes.
+    pub(super) fn new(len_max: usize) -> Self {
+        Self {
+            len_max,
+            header: PartialHeader::default(),
+            state: State::default(),
+            message: None,
+        }
+    }
+
     /// Whether there is something to do without further input.
     pub(super) fn has_more(&self) -> bool {
         let message = self.message.as_ref();
@@ -87,7 +113,7 @@ impl ClientFrames {
     /// # Errors
     ///
     /// If the client's frames or its compressed data are not valid.
-    pub(super) fn step(&mut self, input: &[u8], into: &mut Vec<u8>) -> io::Result<Step> {
+    pub(super) fn step(&mut self, input: &[u8], into: &mut Vec<u8>) -> Result<Step, MessageError> {
         match self.state {
             State::Header => {
                 let (taken, header) = self.header.take(input);
@@ -112,10 +138,10 @@ impl ClientFrames {
     }
 
     /// Begins a frame. Returns the bytes of memory that it needs.
-    fn begin(&mut self, header: FrameHeader, into: &mut Vec<u8>) -> io::Result<usize> {
+    fn begin(&mut self, header: FrameHeader, into: &mut Vec<u8>) -> Result<usize, MessageError> {
         let mut memory = 0;
         if header.begins_message() && self.message.is_some() {
-            return Err(invalid(
+            return Err(MessageError::Invalid(
                 "a message begins before the one before it has ended",
             ));
         }
@@ -166,8 +192,8 @@ impl ClientFrames {
         payload: Payload,
         input: &[u8],
         into: &mut Vec<u8>,
-    ) -> io::Result<Step> {
-        let message = self.message.as_mut().ok_or_else(unexpected)?;
+    ) -> Result<Step, MessageError> {
+        let message = self.message.as_mut().ok_or(NOT_BEGUN)?;
         let available = shorter(payload.left, input.len().min(INPUT_MAX));
         message.input.clear();
         let unmasked = input[..available].iter().zip(payload.mask.iter().cycle());
@@ -175,6 +201,7 @@ impl ClientFrames {
             .input
             .extend(unmasked.map(|(byte, mask)| byte ^ mask));
         let taken = message.run(available)?;
+        message.check(self.len_max)?;
         message.write(false, into);
         let memory = message.output.len();
         let mut mask = payload.mask;
@@ -188,11 +215,12 @@ impl ClientFrames {
         Ok(Step { taken, memory })
     }
 
-    fn finish(&mut self, done: usize, into: &mut Vec<u8>) -> io::Result<Step> {
-        let message = self.message.as_mut().ok_or_else(unexpected)?;
+    fn finish(&mut self, done: usize, into: &mut Vec<u8>) -> Result<Step, MessageError> {
+        let message = self.message.as_mut().ok_or(NOT_BEGUN)?;
         message.input.clear();
         message.input.extend_from_slice(&TAIL[done..]);
         let done = done + message.run(TAIL.len() - done)?;
+        message.check(self.len_max)?;
         let is_last = done == TAIL.len() && !message.has_more;
         message.write(is_last, into);
         let memory = message.output.len();
@@ -214,11 +242,21 @@ impl Message {
             has_more: false,
             input: Vec::with_capacity(INPUT_MAX),
             output: Vec::with_capacity(OUTPUT_MAX),
+            read: 0,
+            written: 0,
+        }
+    }
+
+    /// Refuses a message that is too long. Compressed data may be long and stand for nothing.
+    fn check(&self, len_max: usize) -> Result<(), MessageError> {
+        match self.read.max(self.written) > len_max {
+            true => Err(MessageError::TooLarge(len_max)),
+            false => Ok(()),
         }
     }
 
     /// Decompresses the input, of so many bytes, into the output. Returns how many bytes it used.
-    fn run(&mut self, available: usize) -> io::Result<usize> {
+    fn run(&mut self, available: usize) -> Result<usize, MessageError> {
         self.output.clear();
         let mut taken = 0;
         loop {
@@ -228,7 +266,7 @@ impl Message {
                 &mut self.output,
                 FlushDecompress::Sync,
             );
-            let status = status.map_err(|_invalid| invalid("its compressed data is not valid"))?;
+            let status = status.map_err(|_invalid| BAD_DATA)?;
             let read = self.decompress.total_in() - read;
             let written = self.decompress.total_out() - written;
             taken += usize::try_from(read).unwrap_or(available);
@@ -240,13 +278,16 @@ impl Message {
             } else if read == 0 && written == 0 {
                 self.has_more = false;
                 if taken < available {
-                    return Err(invalid("its compressed data does not end"));
+                    return Err(BAD_DATA);
                 }
             }
             if is_full || taken == available {
-                return Ok(taken);
+                break;
             }
         }
+        self.read += taken;
+        self.written += self.output.len();
+        Ok(taken)
     }
 
     /// Appends a frame with the output, if there is any or the message ends.
@@ -270,15 +311,6 @@ fn shorter(left: u64, available: usize) -> usize {
     usize::try_from(left).map_or(available, |left| left.min(available))
 }
 
-fn invalid(why: &str) -> io::Error {
-    let message = format!("a WebSocket message cannot be read: {why}");
-    io::Error::new(io::ErrorKind::InvalidData, message)
-}
-
-fn unexpected() -> io::Error {
-    invalid("no compressed message has begun")
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -288,6 +320,8 @@ mod tests {
     use super::*;
 
     const MASK: [u8; 4] = [7, 0, 200, 9];
+
+    const LEN_MAX: usize = 64 << 20;
 
     /// A frame of a client.
     fn frame(first_byte: u8, payload: &[u8]) -> Vec<u8> {
@@ -306,8 +340,8 @@ mod tests {
     }
 
     /// What frames stand for that come in pieces of so many bytes.
-    fn translated(frames: &[u8], piece: usize) -> io::Result<Vec<u8>> {
-        let (mut client, mut out) = (ClientFrames::default(), Vec::new());
+    fn translated(frames: &[u8], piece: usize) -> Result<Vec<u8>, MessageError> {
+        let (mut client, mut out) = (ClientFrames::new(LEN_MAX), Vec::new());
         for mut piece in frames.chunks(piece) {
             while !piece.is_empty() || client.has_more() {
                 let step = client.step(piece, &mut out)?;
@@ -427,7 +461,7 @@ mod tests {
         assert!(compressed.len() < 20 << 10);
         let frames = frame(0xc2, &compressed);
         let (mut client, mut rest, mut total, mut steps) =
-            (ClientFrames::default(), &*frames, 0, 0);
+            (ClientFrames::new(LEN_MAX), &*frames, 0, 0);
         while !rest.is_empty() || client.has_more() {
             let mut out = Vec::new();
             let step = client.step(rest, &mut out).unwrap();
@@ -438,6 +472,30 @@ mod tests {
         }
         assert_eq!(total, zeros.len() + MEMORY);
         assert!(steps < 1000, "{steps}");
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_is_refused_before_and_after_decompression() {
+        let refused = |payload: &[u8], len_max: usize| {
+            let frames = frame(0xc2, payload);
+            let (mut client, mut out, mut rest) =
+                (ClientFrames::new(len_max), Vec::new(), &*frames);
+            while !rest.is_empty() || client.has_more() {
+                match client.step(rest, &mut out) {
+                    Ok(step) => rest = &rest[step.taken..],
+                    Err(error) => return Some(error.to_string()),
+                }
+            }
+            None
+        };
+        let zeros = compressed(&[0; 100_000]);
+        assert_eq!(refused(&zeros, 100_000), None);
+        let error = refused(&zeros, 99_999).unwrap();
+        assert!(error.contains("more than 99999 bytes"), "{error}");
+        // Empty blocks, which stand for nothing.
+        let empty = [0, 0, 0, 0xff, 0xff].repeat(1000);
+        assert_eq!(refused(&empty, 6000), None);
+        assert!(refused(&empty, 4000).is_some());
     }
 
     fn compressed(bytes: &[u8]) -> Vec<u8> {
@@ -456,7 +514,8 @@ mod tests {
             window_bits in 9..=15_u8,
             piece in 1..5000_usize,
         ) {
-            let mut server = ServerFrames::new(Deflate { window_bits });
+            let deflate = Deflate { server_bits: Some(window_bits) };
+            let mut server = ServerFrames::new(deflate);
             let header = FrameHeader { is_last: true, reserved: 0, opcode: 2, mask: None, len: bytes.len() as u64 };
             let mut plain = Vec::new();
             header.write(&mut plain);
@@ -469,14 +528,25 @@ mod tests {
                 }
             }
             // The same frames, as a client sends them.
-            let mut frames = Vec::new();
+            let (mut frames, mut compressed) = (Vec::new(), Vec::new());
             let mut rest = &*sent;
             while !rest.is_empty() {
                 let (taken, header) = PartialHeader::default().take(rest);
                 let header = header.unwrap();
                 let end = taken + usize::try_from(header.len).unwrap();
                 frames.extend(frame(rest[0], &rest[taken..end]));
+                if sent[0] & COMPRESSED != 0 {
+                    compressed.extend_from_slice(&rest[taken..end]);
+                }
                 rest = &rest[end..];
+            }
+            // A window of the size that the client wants is enough.
+            if !compressed.is_empty() {
+                compressed.extend(TAIL);
+                let mut out = Vec::with_capacity(bytes.len() + 1);
+                let mut narrow = Decompress::new_with_window_bits(false, window_bits);
+                narrow.decompress_vec(&compressed, &mut out, FlushDecompress::Sync).unwrap();
+                prop_assert_eq!(&out, &bytes);
             }
             let found = messages(&translated(&frames, piece).unwrap());
             prop_assert_eq!(found, vec![(2, bytes)]);

@@ -7,10 +7,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use flow_net::ConnectionHandle;
+use flow_net::{ByteBudget, ConnectionHandle, HeldBytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::deflate::ServerFrames;
+use super::deflate::{self, ServerFrames};
 use super::extension::Deflate;
 use super::inflate::ClientFrames;
 
@@ -19,6 +19,21 @@ const READ_MAX: usize = 4 << 10;
 
 /// Bytes that are decompressed or compressed before other connections of the thread have their turn.
 const TURN_MAX: usize = 256 << 10;
+
+/// A compressed byte counts as so many in that: it takes time also if it stands for nothing.
+const COMPRESSED_COST: usize = 16;
+
+/// How the messages of a connection are compressed, and what limits them.
+#[derive(Debug)]
+pub(super) struct CompressionOptions {
+    pub(super) deflate: Deflate,
+    /// Most bytes of a compressed message, before and after decompression.
+    pub(super) len_max: usize,
+    /// Counts what is decompressed.
+    pub(super) connection: Option<ConnectionHandle>,
+    /// Counts what the compressor takes.
+    pub(super) budget: Option<ByteBudget>,
+}
 
 /// A connection.
 #[derive(Debug)]
@@ -31,6 +46,7 @@ pub(super) struct MessageIo<S> {
 #[derive(Debug)]
 struct Compression {
     connection: Option<ConnectionHandle>,
+    budget: Option<ByteBudget>,
     client: ClientFrames,
     /// What is read and not yet decompressed.
     received: Pending,
@@ -39,6 +55,8 @@ struct Compression {
     server: ServerFrames,
     /// What is compressed and not yet written.
     to_send: Pending,
+    /// Memory for a message that is being compressed.
+    held: Option<HeldBytes>,
     /// Bytes since other connections had their turn.
     done: usize,
 }
@@ -65,21 +83,18 @@ impl Pending {
 }
 
 impl<S> MessageIo<S> {
-    /// A connection whose messages are compressed if the client has agreed to it. What is decompressed counts in the memory of the
-    /// connection.
-    pub(super) fn new(
-        io: S,
-        deflate: Option<Deflate>,
-        connection: Option<ConnectionHandle>,
-    ) -> Self {
-        let compression = deflate.map(|deflate| {
+    /// A connection whose messages are compressed if there are options for it.
+    pub(super) fn new(io: S, compression: Option<CompressionOptions>) -> Self {
+        let compression = compression.map(|options| {
             Box::new(Compression {
-                connection,
-                client: ClientFrames::default(),
+                connection: options.connection,
+                budget: options.budget,
+                client: ClientFrames::new(options.len_max),
                 received: Pending::default(),
                 frames: Pending::default(),
-                server: ServerFrames::new(deflate),
+                server: ServerFrames::new(options.deflate),
                 to_send: Pending::default(),
+                held: None,
                 done: 0,
             })
         });
@@ -101,15 +116,36 @@ impl Compression {
     fn decompress(&mut self) -> io::Result<()> {
         let step = self
             .client
-            .step(self.received.rest(), &mut self.frames.bytes)?;
+            .step(self.received.rest(), &mut self.frames.bytes)
+            .map_err(io::Error::other)?;
         if step.taken > 0 {
             self.received.use_up(step.taken);
         }
-        self.done += step.memory;
+        self.done += step.memory + COMPRESSED_COST * step.taken;
         match &self.connection {
             Some(connection) if step.memory > 0 => connection.count_more(step.memory),
             _ => Ok(()),
         }
+    }
+}
+
+impl Compression {
+    /// Compresses some of what is to be sent. Returns how many bytes it took.
+    fn compress(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let end = bytes.len().min(TURN_MAX);
+        let mut taken = 0;
+        while taken < end && self.to_send.bytes.len() < TURN_MAX {
+            let rest = &bytes[taken..end];
+            taken += self.server.step(rest, &mut self.to_send.bytes)?;
+        }
+        self.done += taken;
+        if !self.server.is_compressing() {
+            self.held = None;
+        } else if self.held.is_none() {
+            let budget = self.budget.as_ref();
+            self.held = budget.map(|budget| budget.hold(deflate::MEMORY));
+        }
+        Ok(taken)
     }
 }
 
@@ -177,12 +213,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MessageIo<S> {
             return Pin::new(&mut this.io).poll_write(context, bytes);
         };
         ready!(it.poll_turn(context));
-        let mut taken = 0;
-        let end = bytes.len().min(TURN_MAX);
-        while taken < end && it.to_send.bytes.is_empty() {
-            taken += it.server.step(&bytes[taken..end], &mut it.to_send.bytes)?;
+        let taken = it.compress(bytes)?;
+        // The writer does not flush in all cases.
+        if let Poll::Ready(Err(error)) = this.poll_send(context) {
+            return Poll::Ready(Err(error));
         }
-        it.done += taken;
         Poll::Ready(Ok(taken))
     }
 

@@ -4,6 +4,7 @@
 const form = document.getElementById("key-form");
 const problem = document.getElementById("problem");
 let key = "";
+let needsKey = false;
 
 const authorized = (headers) => (key ? { ...headers, authorization: `Bearer ${key}` } : headers);
 
@@ -29,7 +30,8 @@ const load = async () => {
   problem.textContent = "";
   try {
     const answer = await fetch("openapi.json", { headers: authorized({}) });
-    form.hidden = answer.status !== 401 && answer.status !== 403;
+    needsKey ||= answer.status === 401 || answer.status === 403;
+    form.hidden = answer.ok || !needsKey;
     if (answer.ok) {
       show(await answer.json());
     } else if (key || form.hidden) {
