@@ -5,6 +5,7 @@
 
 pub(crate) mod client;
 mod client_errors;
+mod client_interruptions;
 mod cohere;
 mod embed_sparse;
 mod open_inference;
