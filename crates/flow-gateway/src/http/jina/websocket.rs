@@ -132,7 +132,7 @@ async fn upgrade(
     let form = form(&parts.headers);
     let handshake = match Handshake::read(&mut parts) {
         Ok(handshake) => handshake,
-        Err(refused) => return refused,
+        Err(bad) => return bad.answer(),
     };
     let messages = state.limits.messages;
     let share = budget.as_ref().map_or(usize::MAX, ByteBudget::max);
@@ -360,7 +360,7 @@ impl Input {
                 Ok(Message::Ping(_)) => self.pong().await,
                 Ok(Message::Pong(_) | Message::Frame(_)) => {}
                 Ok(Message::Close(_)) => return self.end_with_client(),
-                Err(error) => return unreadable(error).or_else(|| self.end_with_client()),
+                Err(error) => return unreadable(&error).or_else(|| self.end_with_client()),
             }
         }
     }
@@ -444,8 +444,8 @@ fn invalid(id: String, failure: &Failure) -> Envelope {
 
 /// How the input ends after a frame that cannot be read: a frame that is too large fails the stream; a client that has
 /// gone ends it.
-fn unreadable(error: tungstenite::Error) -> Option<Result<Envelope, Failure>> {
-    let code = match &error {
+fn unreadable(error: &tungstenite::Error) -> Option<Result<Envelope, Failure>> {
+    let code = match error {
         // The client closed the connection without a close frame.
         tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => return None,
         tungstenite::Error::Capacity(_) => Code::TooLarge,
@@ -460,7 +460,7 @@ fn unreadable(error: tungstenite::Error) -> Option<Result<Envelope, Failure>> {
         },
         _ => return None,
     };
-    Some(Err(Failure::from_error(code, &error)))
+    Some(Err(Failure::from_error(code, error)))
 }
 
 async fn reply(

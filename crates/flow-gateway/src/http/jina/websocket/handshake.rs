@@ -32,10 +32,29 @@ pub(super) struct Handshake {
     connection: OnUpgrade,
 }
 
+/// A request cannot become a WebSocket.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BadHandshake {
+    status: StatusCode,
+    why: &'static str,
+}
+
+impl BadHandshake {
+    /// The answer to the request.
+    pub(super) fn answer(self) -> Response {
+        let mut answer = detail(self.status, self.why);
+        if self.status == StatusCode::UPGRADE_REQUIRED {
+            let version = HeaderValue::from_static(VERSION);
+            answer.headers_mut().insert(SEC_WEBSOCKET_VERSION, version);
+        }
+        answer
+    }
+}
+
 impl Handshake {
-    /// Reads the request. Otherwise returns the answer, which says what is wrong with it.
-    pub(super) fn read(parts: &mut Parts) -> Result<Self, Response> {
-        let refused = |status, why| Err(detail(status, why));
+    /// Reads the request.
+    pub(super) fn read(parts: &mut Parts) -> Result<Self, BadHandshake> {
+        let refused = |status, why| Err(BadHandshake { status, why });
         let headers = &parts.headers;
         if parts.method != Method::GET || parts.version > Version::HTTP_11 {
             let why = "a WebSocket begins with a GET request of HTTP/1.1";
@@ -50,13 +69,8 @@ impl Handshake {
             .get(SEC_WEBSOCKET_VERSION)
             .is_none_or(|it| it != VERSION)
         {
-            let mut answer = detail(
-                StatusCode::UPGRADE_REQUIRED,
-                "the header `sec-websocket-version` must be 13",
-            );
-            let version = HeaderValue::from_static(VERSION);
-            answer.headers_mut().insert(SEC_WEBSOCKET_VERSION, version);
-            return Err(answer);
+            let why = "the header `sec-websocket-version` must be 13";
+            return refused(StatusCode::UPGRADE_REQUIRED, why);
         }
         let Some(key) = headers.get(SEC_WEBSOCKET_KEY).cloned() else {
             let why = "the header `sec-websocket-key` is missing";
@@ -70,7 +84,7 @@ impl Handshake {
                 connection,
             }),
             None => refused(
-                StatusCode::UPGRADE_REQUIRED,
+                StatusCode::BAD_REQUEST,
                 "this connection cannot become a WebSocket",
             ),
         }
