@@ -381,7 +381,7 @@ fn swagger_ui_lists_the_routes_of_a_flow_with_keys_and_sends_requests() {
         Some("200"),
         "{found}"
     );
-    // The style sheet applies, and the page asks nobody else.
+    // The style sheet is applied, and the page loads nothing from other hosts.
     assert_ne!(found["colour"], "rgba(0, 0, 0, 0)", "{found}");
     assert_eq!(found["outside"], json!([]), "{found}");
     // The browser reports the two answers of 401.

@@ -33,6 +33,7 @@ mod text_input;
 mod token_input;
 mod truncation;
 mod vector_format;
+mod web_page;
 
 use axum::Router;
 use axum::http::StatusCode;

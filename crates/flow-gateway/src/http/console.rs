@@ -20,8 +20,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY};
-use http::header::{X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use http::header::{CACHE_CONTROL, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +30,7 @@ use self::overview::Overview;
 use self::rights::Permission;
 use super::state::HttpState;
 use super::status::detail;
+use super::web_page;
 use crate::auth;
 use crate::console::{History, KeptRequest, SlotReport, seconds};
 use crate::snapshot::Snapshot;
@@ -137,17 +137,12 @@ async fn file(Path(name): Path<String>) -> Response {
 
 /// A file of the page, with the headers that keep others out of it.
 fn of_page(kind: &'static str, text: &'static str) -> Response {
-    let headers = [
-        (CONTENT_TYPE, kind),
-        (CACHE_CONTROL, "no-cache"),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (X_FRAME_OPTIONS, "DENY"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-        (OPENER_POLICY, "same-origin"),
-        (RESOURCE_POLICY, "same-origin"),
-    ];
-    (headers, text).into_response()
+    let mut response = web_page::file(kind, POLICY, text);
+    for name in [OPENER_POLICY, RESOURCE_POLICY] {
+        let same_origin = HeaderValue::from_static("same-origin");
+        response.headers_mut().insert(name, same_origin);
+    }
+    response
 }
 
 /// Refuses requests that do not come from the page.

@@ -66,7 +66,7 @@ pub(crate) async fn outcome(ended: &Semaphore) -> String {
     }
 }
 
-/// API keys that allow nobody. The file is there as long as the first value.
+/// An empty file of API keys, so that no key is valid. The file is removed when the first value is dropped.
 pub(crate) fn no_keys() -> (NamedTempFile, ApiKeys) {
     let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), KeyFile { keys: Vec::new() }.to_yaml()).unwrap();

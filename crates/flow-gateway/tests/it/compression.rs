@@ -5,13 +5,16 @@ use flow_spec::Compression::{self, Deflate, Gzip};
 use crate::fake_executor::{FakeExecutor, ids};
 use crate::test_gateway::{TestGateway, placement, plan, request};
 
-/// How a request with this many documents came to the executor.
-async fn encoding(compression: Option<Compression>, documents: usize) -> Option<String> {
+/// How a request came to the executor that has this many documents with ids of this length.
+async fn encoding(
+    compression: Option<Compression>,
+    (documents, id_len): (usize, usize),
+) -> Option<String> {
     let echo = FakeExecutor::echo().await;
     let mut plan = plan(&["node"]);
     plan.nodes[0].calls.compression = compression;
     let gateway = TestGateway::start(placement(plan, &[&echo])).await;
-    let wanted: Vec<String> = (0..documents).map(|it| it.to_string()).collect();
+    let wanted: Vec<String> = (0..documents).map(|it| format!("{it:0id_len$}")).collect();
     let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
     let reply = gateway.single(request("/x", &wanted)).await.unwrap();
     assert_eq!(ids(&reply), wanted);
@@ -21,14 +24,18 @@ async fn encoding(compression: Option<Compression>, documents: usize) -> Option<
 }
 
 #[tokio::test]
-async fn large_requests_are_compressed_if_the_flow_says_so() {
-    assert_eq!(encoding(None, 500).await, None);
-    assert_eq!(encoding(Some(Gzip), 500).await.as_deref(), Some("gzip"));
+async fn requests_of_a_kilobyte_to_a_megabyte_are_compressed_if_the_flow_says_so() {
+    assert_eq!(encoding(None, (500, 8)).await, None);
     assert_eq!(
-        encoding(Some(Deflate), 500).await.as_deref(),
+        encoding(Some(Gzip), (500, 8)).await.as_deref(),
+        Some("gzip")
+    );
+    assert_eq!(
+        encoding(Some(Deflate), (500, 8)).await.as_deref(),
         Some("deflate")
     );
-    assert_eq!(encoding(Some(Gzip), 1).await, None);
+    assert_eq!(encoding(Some(Gzip), (1, 8)).await, None);
+    assert_eq!(encoding(Some(Gzip), (300, 4096)).await, None);
 }
 
 #[tokio::test]

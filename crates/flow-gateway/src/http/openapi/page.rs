@@ -12,12 +12,12 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::HeaderMap;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 
 use crate::docs;
 use crate::http::state::HttpState;
+use crate::http::web_page;
 
 /// What the page may load and do: its own files, and requests to this gateway. Swagger UI sets styles of its elements, and its
 /// style sheet contains images.
@@ -41,7 +41,7 @@ const PNG: &str = "image/png";
 struct File {
     kind: &'static str,
     compressed: &'static [u8],
-    /// The same without compression, once a client wants it so. All of them share it.
+    /// The same without compression, made for the first client that does not accept gzip and shared by all.
     decompressed: OnceLock<Bytes>,
 }
 
@@ -69,15 +69,7 @@ pub(super) fn routes() -> Router<HttpState> {
 }
 
 fn of_page(kind: &'static str, text: &'static str) -> Response {
-    let headers = [
-        (CONTENT_TYPE, kind),
-        (CACHE_CONTROL, "no-cache"),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (X_FRAME_OPTIONS, "DENY"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-    ];
-    (headers, text).into_response()
+    web_page::file(kind, POLICY, text)
 }
 
 impl File {

@@ -5,7 +5,7 @@ use std::io;
 use flate2::{Compress, Compression, FlushCompress};
 
 use super::extension::Deflate;
-use super::frame_header::{COMPRESSED, CONTINUATION, FrameHeader, PartialHeader};
+use super::frame_header::{COMPRESSED, CONTINUATION, FrameHeader, PartialHeader, shorter};
 use super::inflate::TAIL;
 
 /// Shortest message that is compressed, in bytes.
@@ -17,8 +17,8 @@ const INPUT_MAX: usize = 64 << 10;
 /// Compressed bytes that are gathered before they become a frame.
 const FRAME_MIN: usize = 16 << 10;
 
-/// Memory of a message that is being compressed, in bytes: 368 KiB of the compressor, and its output until it is sent.
-pub(super) const MEMORY: usize = 768 << 10;
+/// Memory of a message that is being compressed, in bytes: 368 KiB of the compressor, and the output that is not a frame yet.
+pub(super) const MEMORY: usize = 512 << 10;
 
 /// The frames of the server, which it sends whole and without a mask.
 #[derive(Debug)]
@@ -169,10 +169,6 @@ impl Message {
         header.write(into);
         into.extend(self.output.drain(..end));
     }
-}
-
-fn shorter(left: u64, available: usize) -> usize {
-    usize::try_from(left).map_or(available, |left| left.min(available))
 }
 
 #[cfg(test)]

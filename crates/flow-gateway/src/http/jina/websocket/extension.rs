@@ -21,8 +21,7 @@ const BITS_MAX: u8 = 15;
 /// What client and server agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deflate {
-    /// The binary logarithm of how far back compressed messages of the server may refer, if the client has limited it. The answer
-    /// then says it, too.
+    /// The base-2 logarithm of the window of the server's compressor, if the client offered a limit. The answer then repeats it.
     pub(super) server_bits: Option<u8>,
 }
 
@@ -69,7 +68,7 @@ impl Deflate {
         header
     }
 
-    /// The same for the compressor.
+    /// The base-2 logarithm of the compressor's window.
     pub(super) fn window_bits(self) -> u8 {
         self.server_bits.unwrap_or(BITS_MAX)
     }

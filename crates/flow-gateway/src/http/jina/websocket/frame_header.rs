@@ -3,7 +3,7 @@
 /// Longest header, in bytes.
 pub(super) const LEN_MAX: usize = 14;
 
-/// The kinds of frames that are told apart here.
+/// Opcodes.
 pub(super) const CONTINUATION: u8 = 0;
 const TEXT: u8 = 1;
 const BINARY: u8 = 2;
@@ -22,7 +22,7 @@ pub(super) struct FrameHeader {
     /// The three reserved bits, where they are in the first byte.
     pub(super) reserved: u8,
     pub(super) opcode: u8,
-    /// With this, clients change the bytes of the payload.
+    /// The masking key, which frames of clients have.
     pub(super) mask: Option<[u8; 4]>,
     /// Bytes of the payload.
     pub(super) len: u64,
@@ -78,6 +78,11 @@ impl FrameHeader {
     pub(super) fn begins_message(&self) -> bool {
         [TEXT, BINARY].contains(&self.opcode)
     }
+}
+
+/// How many of these bytes belong to a payload of which so many bytes are left.
+pub(super) fn shorter(left: u64, available: usize) -> usize {
+    usize::try_from(left).map_or(available, |left| left.min(available))
 }
 
 /// Gathers the bytes of a header, which may come in several pieces.

@@ -1,11 +1,11 @@
 //! Decompresses the messages of a client: its frames as bytes in, frames of the same messages that are not compressed out. Pure.
 //!
 //! The payload of a frame becomes one or more frames, which belong to the same message. So a message is decompressed in small
-//! pieces, and who reads the frames stops as soon as it has too many bytes.
+//! pieces, and the reader of the frames can stop after any of them.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::frame_header::{COMPRESSED, CONTINUATION, FrameHeader, PartialHeader};
+use super::frame_header::{COMPRESSED, CONTINUATION, FrameHeader, PartialHeader, shorter};
 
 /// Most bytes that one step decompresses into.
 const OUTPUT_MAX: usize = 16 << 10;
@@ -23,7 +23,7 @@ const NOT_BEGUN: MessageError = MessageError::Invalid("no compressed message has
 
 const BAD_DATA: MessageError = MessageError::Invalid("its compressed data is not valid");
 
-/// A mask that changes nothing. Frames of clients must have one.
+/// A masking key that changes nothing, because frames of clients must have one.
 const NO_MASK: Option<[u8; 4]> = Some([0; 4]);
 
 /// A message of a client cannot be decompressed.
@@ -55,7 +55,7 @@ enum State {
     Unchanged { left: u64 },
     /// In a compressed payload.
     Compressed(Payload),
-    /// After the last payload of a message. So many bytes of the tail are decompressed.
+    /// After the last payload of a message. This many bytes of the tail are decompressed.
     Tail { done: usize },
 }
 
@@ -63,7 +63,7 @@ enum State {
 #[derive(Debug, Clone, Copy)]
 struct Payload {
     left: u64,
-    /// Turned so that its first byte is for the next byte.
+    /// The masking key, rotated so that its first byte applies to the next byte of the payload.
     mask: [u8; 4],
     is_last: bool,
 }
@@ -247,7 +247,7 @@ impl Message {
         }
     }
 
-    /// Refuses a message that is too long. Compressed data may be long and stand for nothing.
+    /// Refuses a message that is too long. Compressed data can be long and contain nothing.
     fn check(&self, len_max: usize) -> Result<(), MessageError> {
         match self.read.max(self.written) > len_max {
             true => Err(MessageError::TooLarge(len_max)),
@@ -255,7 +255,7 @@ impl Message {
         }
     }
 
-    /// Decompresses the input, of so many bytes, into the output. Returns how many bytes it used.
+    /// Decompresses the input, which has `available` bytes, into the output. Returns how many bytes it used.
     fn run(&mut self, available: usize) -> Result<usize, MessageError> {
         self.output.clear();
         let mut taken = 0;
@@ -305,10 +305,6 @@ impl Message {
         header.write(into);
         into.extend_from_slice(&self.output);
     }
-}
-
-fn shorter(left: u64, available: usize) -> usize {
-    usize::try_from(left).map_or(available, |left| left.min(available))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The bytes of a WebSocket connection whose messages may be compressed.
 //!
-//! The library for WebSockets knows no compression. So the frames of a client are decompressed before the library reads them, and
-//! its own are compressed after it has written them.
+//! `tungstenite` does not support compression. So the frames of a client are decompressed before it reads them, and its
+//! own are compressed after it has written them.
 
 use std::io;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ const READ_MAX: usize = 4 << 10;
 /// Bytes that are decompressed or compressed before other connections of the thread have their turn.
 const TURN_MAX: usize = 256 << 10;
 
-/// A compressed byte counts as so many in that: it takes time also if it stands for nothing.
+/// A compressed byte counts as this many of them, because it takes time even if it contains nothing.
 const COMPRESSED_COST: usize = 16;
 
 /// How the messages of a connection are compressed, and what limits them.
@@ -46,7 +46,6 @@ pub(super) struct MessageIo<S> {
 #[derive(Debug)]
 struct Compression {
     connection: Option<ConnectionHandle>,
-    budget: Option<ByteBudget>,
     client: ClientFrames,
     /// What is read and not yet decompressed.
     received: Pending,
@@ -55,7 +54,7 @@ struct Compression {
     server: ServerFrames,
     /// What is compressed and not yet written.
     to_send: Pending,
-    /// Memory for a message that is being compressed.
+    /// The memory of what is being compressed and sent.
     held: Option<HeldBytes>,
     /// Bytes since other connections had their turn.
     done: usize,
@@ -88,13 +87,12 @@ impl<S> MessageIo<S> {
         let compression = compression.map(|options| {
             Box::new(Compression {
                 connection: options.connection,
-                budget: options.budget,
                 client: ClientFrames::new(options.len_max),
                 received: Pending::default(),
                 frames: Pending::default(),
                 server: ServerFrames::new(options.deflate),
                 to_send: Pending::default(),
-                held: None,
+                held: options.budget.map(|budget| budget.hold(0)),
                 done: 0,
             })
         });
@@ -127,9 +125,7 @@ impl Compression {
             _ => Ok(()),
         }
     }
-}
 
-impl Compression {
     /// Compresses some of what is to be sent. Returns how many bytes it took.
     fn compress(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let end = bytes.len().min(TURN_MAX);
@@ -139,13 +135,17 @@ impl Compression {
             taken += self.server.step(rest, &mut self.to_send.bytes)?;
         }
         self.done += taken;
-        if !self.server.is_compressing() {
-            self.held = None;
-        } else if self.held.is_none() {
-            let budget = self.budget.as_ref();
-            self.held = budget.map(|budget| budget.hold(deflate::MEMORY));
-        }
+        self.count_memory();
         Ok(taken)
+    }
+
+    /// Counts the memory of what is being compressed and sent.
+    fn count_memory(&mut self) {
+        let is_compressing = self.server.is_compressing();
+        let compressor = if is_compressing { deflate::MEMORY } else { 0 };
+        if let Some(held) = &mut self.held {
+            held.set(compressor + self.to_send.bytes.len());
+        }
     }
 }
 
@@ -196,6 +196,7 @@ impl<S: AsyncWrite + Unpin> MessageIo<S> {
                 sent => it.to_send.use_up(sent),
             }
         }
+        it.count_memory();
         Poll::Ready(Ok(()))
     }
 }
