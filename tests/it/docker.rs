@@ -157,12 +157,14 @@ impl DockerTest {
     /// The image of a target of `docker/Dockerfile` with the program under test, on our base; gives its name.
     pub(crate) fn target(&self, target: &str, arguments: &[&str]) -> String {
         let context = self.context();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let program = context.join("target/release/flow");
         if !program.exists() {
             fs::create_dir_all(program.parent().unwrap()).unwrap();
             strip(Path::new(flow_command().get_program()), &program);
+            fs::copy(root.join("LICENSE"), context.join("LICENSE")).unwrap();
         }
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker/Dockerfile");
+        let file = root.join("docker/Dockerfile");
         let (file, context) = (file.display().to_string(), context.display().to_string());
         let (name, base) = (self.name(target), self.base_argument());
         let mut command = vec!["build", "-q", "-f", &file, "--build-arg", &base];

@@ -116,6 +116,34 @@ fn images_say_what_they_are_run_without_root_and_are_small() {
 }
 
 #[test]
+fn an_image_has_its_licence_and_the_notices_of_a_release() {
+    let Some(docker) = DockerTest::start() else {
+        return;
+    };
+    // The base has no program that shows a file.
+    let copy = docker.context().join("copy");
+    let notice = |image: &str, name: &str| {
+        let container = must(&["create", image]);
+        let from = format!("{}:/usr/share/doc/flow/{name}", container.trim());
+        must(&["cp", &from, copy.to_str().unwrap()]);
+        must(&["rm", container.trim()]);
+        fs::read_to_string(&copy).unwrap()
+    };
+    let image = docker.target("gateway", &[]);
+    assert!(notice(&image, "LICENSE").contains("Apache License"));
+
+    let notices = docker.context().join("notices");
+    fs::create_dir_all(&notices).unwrap();
+    for name in ["LICENSE", "THIRD-PARTY-LICENSES.txt", "flow.cdx.json"] {
+        fs::write(notices.join(name), name).unwrap();
+    }
+    let image = docker.target("gateway", &["NOTICES=notices"]);
+    for name in ["LICENSE", "THIRD-PARTY-LICENSES.txt", "flow.cdx.json"] {
+        assert_eq!(notice(&image, name), name);
+    }
+}
+
+#[test]
 fn an_executors_image_is_the_executor() {
     let Some(docker) = DockerTest::start() else {
         return;

@@ -3,12 +3,14 @@
 use crate::elementwise::{self, Elementwise};
 use crate::int8::Int8TileFn;
 use crate::keys::{TransposeKeysFn, transpose_keys};
+#[cfg(target_arch = "aarch64")]
+use crate::neon;
 use crate::portable;
 use crate::tile::{PANEL, TileFn};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::{
     amx, avx_vnni, avx2, avx2_bf16, avx2_int8, avx2_quantize, avx512, avx512_bf16, avx512_gelu,
-    avx512_keys, avx512_quantize, avx512_softmax, avx512_vnni,
+    avx512_keys, avx512_quantize, avx512_softmax, avx512_vnni, avx512_widened,
 };
 
 /// A kernel that computes tiles of one format.
@@ -95,6 +97,7 @@ pub(crate) static AVX_VNNI: DispatchTable = DispatchTable {
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX512: DispatchTable = DispatchTable {
     f32: kernel(avx512::tile_f32, avx512::ROWS, PANEL),
+    bf16: kernel(avx512_widened::tile_bf16, avx512_widened::ROWS, PANEL),
     elementwise: Elementwise {
         gelu: avx512_gelu::gelu,
         quantize: avx512_quantize::quantize,
@@ -132,12 +135,27 @@ pub(crate) static AMX: DispatchTable = DispatchTable {
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) static NEON: DispatchTable = DispatchTable {
-    f32: kernel(crate::neon::tile_f32, crate::neon::ROWS, PANEL),
+    f32: kernel(neon::tile_f32, neon::ROWS, PANEL),
     bf16: kernel(portable::tile_bf16, portable::ROWS, PANEL),
     int8: kernel(portable::tile_int8, portable::ROWS, PANEL),
     transpose_keys,
     finish: no_op,
     elementwise: elementwise::neon::TABLE,
+};
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) static NEON_DOTPROD: DispatchTable = DispatchTable {
+    int8: kernel(neon::tile_dotprod, neon::DOTPROD_ROWS, PANEL),
+    ..NEON
+};
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) static NEON_I8MM: DispatchTable = DispatchTable {
+    int8: TileKernel {
+        unit: neon::I8MM_UNIT,
+        ..kernel(neon::tile_i8mm as Int8TileFn, neon::I8MM_ROWS, PANEL)
+    },
+    ..NEON_DOTPROD
 };
 
 fn no_op() {}

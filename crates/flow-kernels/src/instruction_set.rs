@@ -10,6 +10,10 @@ pub enum InstructionSet {
     Portable,
     /// ARM's vector instructions.
     Neon,
+    /// ARM's vector instructions with dot products of 8-bit integers.
+    NeonDotprod,
+    /// ARM's vector instructions with products of matrices of 8-bit integers.
+    NeonI8mm,
     /// AVX2 and FMA.
     Avx2,
     /// AVX-VNNI: AVX2 with sums of products of 8-bit integers.
@@ -18,7 +22,8 @@ pub enum InstructionSet {
     Avx512,
     /// AVX-512 VNNI: sums of products of 8-bit integers.
     Avx512Vnni,
-    /// AVX-512 BF16. All processors that have it have AVX-512 VNNI too.
+    /// AVX-512 BF16. All processors that have it have AVX-512 VNNI too. Those of Intel multiply 32-bit floats at least as fast, so it
+    /// is used there only if it is asked for.
     Avx512Bf16,
     /// AMX with bf16 and 8-bit integers.
     Amx,
@@ -27,19 +32,21 @@ pub enum InstructionSet {
 /// The text does not name an instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a back end: give `amx`, `avx512-bf16`, `avx512-vnni`, `avx512`, `avx-vnni`, `avx2`, `neon` or `portable`"
+    "`{0}` is not a back end: give `amx`, `avx512-bf16`, `avx512-vnni`, `avx512`, `avx-vnni`, `avx2`, `neon-i8mm`, `neon-dotprod`, `neon` or `portable`"
 )]
 pub struct UnknownInstructionSet(String);
 
 impl InstructionSet {
     /// All instruction sets, best first.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Amx,
         Self::Avx512Bf16,
         Self::Avx512Vnni,
         Self::Avx512,
         Self::AvxVnni,
         Self::Avx2,
+        Self::NeonI8mm,
+        Self::NeonDotprod,
         Self::Neon,
         Self::Portable,
     ];
@@ -60,8 +67,22 @@ impl InstructionSet {
     pub fn has_int8(self) -> bool {
         matches!(
             self,
-            Self::AvxVnni | Self::Avx512Vnni | Self::Avx512Bf16 | Self::Amx
+            Self::NeonDotprod
+                | Self::NeonI8mm
+                | Self::AvxVnni
+                | Self::Avx512Vnni
+                | Self::Avx512Bf16
+                | Self::Amx
         )
+    }
+
+    /// Whether it is used where the machine has it and nobody names an instruction set.
+    pub(crate) fn is_default(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16 => !crate::x86::is_intel(),
+            _ => true,
+        }
     }
 
     /// Whether this machine has it.
@@ -76,7 +97,7 @@ impl InstructionSet {
         };
         match self {
             Self::Portable => true,
-            Self::Neon => false,
+            Self::Neon | Self::NeonDotprod | Self::NeonI8mm => false,
             Self::Avx2 => avx2,
             Self::AvxVnni => avx2 && is_x86_feature_detected!("avxvnni"),
             Self::Avx512 => avx512(),
@@ -94,6 +115,12 @@ impl InstructionSet {
         match self {
             Self::Portable => true,
             Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
+            Self::NeonDotprod => {
+                Self::Neon.is_available() && std::arch::is_aarch64_feature_detected!("dotprod")
+            }
+            Self::NeonI8mm => {
+                Self::NeonDotprod.is_available() && std::arch::is_aarch64_feature_detected!("i8mm")
+            }
             Self::Avx2
             | Self::AvxVnni
             | Self::Avx512
@@ -115,6 +142,8 @@ impl fmt::Display for InstructionSet {
         f.write_str(match self {
             Self::Portable => "portable",
             Self::Neon => "neon",
+            Self::NeonDotprod => "neon-dotprod",
+            Self::NeonI8mm => "neon-i8mm",
             Self::Avx2 => "avx2",
             Self::AvxVnni => "avx-vnni",
             Self::Avx512 => "avx512",

@@ -19,7 +19,8 @@ pub struct InstructionSetUnavailable {
 }
 
 impl Kernels {
-    /// Selects the best kernels for a precision that use no instruction set above `max`.
+    /// Selects the best kernels for a precision that use no instruction set above `max`. Without `max`, instruction sets that are
+    /// slow on this machine are not used.
     ///
     /// Kernels that fail a self-check are skipped with a warning.
     ///
@@ -37,8 +38,11 @@ impl Kernels {
                 available,
             });
         }
-        let max = max.unwrap_or(InstructionSet::Amx);
-        let allowed = InstructionSet::ALL.into_iter().filter(|set| *set <= max);
+        let is_allowed = |set: &InstructionSet| match max {
+            Some(max) => *set <= max,
+            None => set.is_default(),
+        };
+        let allowed = InstructionSet::ALL.into_iter().filter(is_allowed);
         let mut found = allowed.filter_map(|set| available_kernels(precision, set));
         Ok(found
             .find(self_check::passes)
@@ -75,6 +79,10 @@ fn table(precision: CpuPrecision, set: InstructionSet) -> Option<&'static Dispat
         (_, InstructionSet::Portable) => Some(&dispatch::PORTABLE),
         #[cfg(target_arch = "aarch64")]
         (_, InstructionSet::Neon) => Some(&dispatch::NEON),
+        #[cfg(target_arch = "aarch64")]
+        (CpuPrecision::Int8, InstructionSet::NeonDotprod) => Some(&dispatch::NEON_DOTPROD),
+        #[cfg(target_arch = "aarch64")]
+        (CpuPrecision::Int8, InstructionSet::NeonI8mm) => Some(&dispatch::NEON_I8MM),
         #[cfg(target_arch = "x86_64")]
         (_, InstructionSet::Avx2) => Some(&dispatch::AVX2),
         #[cfg(target_arch = "x86_64")]
@@ -109,6 +117,18 @@ mod tests {
                 let kernels = Kernels::select(precision, Some(set)).unwrap();
                 assert!(kernels.instruction_set() <= set);
                 assert_eq!(kernels.precision(), precision);
+            }
+        }
+    }
+
+    #[test]
+    fn a_set_that_is_slow_on_this_machine_is_used_only_if_it_is_named() {
+        for precision in [CpuPrecision::Bf16, CpuPrecision::Int8] {
+            let chosen = Kernels::select(precision, None).unwrap();
+            assert!(chosen.instruction_set().is_default());
+            for set in InstructionSet::available().filter(|set| !set.is_default()) {
+                let named = Kernels::select(precision, Some(set)).unwrap();
+                assert_eq!(named.instruction_set(), set);
             }
         }
     }

@@ -67,7 +67,10 @@ mod tests {
 
     #[test]
     fn fast_precisions_depend_on_the_instruction_sets() {
-        use InstructionSet::{Amx, Avx2, Avx512, Avx512Bf16, Avx512Vnni, AvxVnni, Neon, Portable};
+        use InstructionSet::{
+            Amx, Avx2, Avx512, Avx512Bf16, Avx512Vnni, AvxVnni, Neon, NeonDotprod, NeonI8mm,
+            Portable,
+        };
         use Precision::{Bf16, Int8};
         let check =
             |int8, bf16, expected: &[Precision]| assert_eq!(faster_than_f32(int8, bf16), expected);
@@ -75,6 +78,8 @@ mod tests {
         check(Avx512Bf16, Avx512Bf16, &[Int8, Bf16]);
         check(Avx512Vnni, Avx512, &[Int8]);
         check(AvxVnni, Avx2, &[Int8]);
+        check(NeonI8mm, Neon, &[Int8]);
+        check(NeonDotprod, Neon, &[Int8]);
         for slow in [Avx512, Avx2, Neon, Portable] {
             check(slow, slow, &[]);
         }

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use flow_core::{Chain, cosine};
-use flow_kernels::InstructionSet;
+use flow_kernels::{CpuPrecision, Kernels};
 use serde::{Deserialize, Serialize};
 use sha2::Digest;
 
@@ -101,11 +101,14 @@ impl Fidelity {
 fn file(folder: &Path, options: &EncoderOptions) -> Option<PathBuf> {
     let cache = options.cache_folder.as_deref()?;
     let (precision, back_end) = (options.precision, options.back_end);
-    let best = InstructionSet::available().next();
+    let sets = [CpuPrecision::Int8, CpuPrecision::Bf16].map(|precision| {
+        let kernels = Kernels::select(precision, back_end);
+        kernels.map(|kernels| kernels.instruction_set())
+    });
     let version = env!("CARGO_PKG_VERSION");
     let mut hash = hash_weights(folder)?;
     hash.update(format!(
-        "{FORMAT}\n{precision:?}\n{back_end:?}\n{best:?}\n{version}\n"
+        "{FORMAT}\n{precision:?}\n{back_end:?}\n{sets:?}\n{version}\n"
     ));
     hash.update(TEXTS);
     Some(cache.join(FOLDER).join(file_name(hash) + ".json"))

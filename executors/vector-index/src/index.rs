@@ -1,9 +1,9 @@
-//! The index in memory: entries, their vectors in one row, and the graph over them.
+//! The index in memory: entries, their vectors, and the graph over them.
 //!
 //! Below `exact_below` vectors each search looks at all of them, which is exact and still fast. Above, a
 //! graph is searched, and what is not in it yet is looked at one by one: so a search never misses an entry
 //! only because it is new. The graph is fed by the calls that index, a little more than they bring, so no
-//! call pays for all.
+//! call pays for all. Quantized vectors have no graph: each search compares all their codes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,8 +12,10 @@ use flow_core::DocArrayVersion;
 use flow_index::{IndexEntry, dot, normalised};
 
 use crate::graph::NeighborGraph;
+use crate::log::{LogError, LogReader};
 use crate::record::IndexChange;
 use crate::top::{Hit, TopMatches};
+use crate::vectors::{IndexVectors, VectorConfig};
 
 /// Vectors that an indexing call puts into the graph: its own, as many of those before, and these.
 const CATCH_UP: usize = 256;
@@ -25,11 +27,10 @@ const GONE_MIN: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Index {
     exact_below: usize,
-    dimensions: usize,
     /// By place; none where an entry is gone.
     entries: Vec<Option<StoredEntry>>,
-    /// By place, one after another, each of length 1.
-    vectors: Vec<f32>,
+    /// By place.
+    vectors: IndexVectors,
     by_id: HashMap<String, usize>,
     /// Ordered, because the parts of a document are removed one by one.
     by_parent: HashMap<String, BTreeSet<usize>>,
@@ -39,7 +40,7 @@ pub(crate) struct Index {
 }
 
 /// An entry without its vector.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct StoredEntry {
     id: String,
     parent: String,
@@ -48,12 +49,20 @@ pub(crate) struct StoredEntry {
 }
 
 impl Index {
-    pub(crate) fn new(exact_below: usize) -> Self {
+    pub(crate) fn new(exact_below: usize, vectors: VectorConfig) -> Self {
+        Self::with_vectors(exact_below, IndexVectors::new(vectors))
+    }
+
+    /// An index of the same kind without entries.
+    fn emptied(&self) -> Self {
+        Self::with_vectors(self.exact_below, self.vectors.emptied())
+    }
+
+    fn with_vectors(exact_below: usize, vectors: IndexVectors) -> Self {
         Self {
             exact_below,
-            dimensions: 0,
             entries: Vec::new(),
-            vectors: Vec::new(),
+            vectors,
             by_id: HashMap::new(),
             by_parent: HashMap::new(),
             graph: None,
@@ -68,7 +77,8 @@ impl Index {
 
     /// Length of its vectors; none while it is empty.
     pub(crate) fn dimensions(&self) -> Option<usize> {
-        (self.dimensions > 0).then_some(self.dimensions)
+        let dimensions = self.vectors.dimensions();
+        (dimensions > 0).then_some(dimensions)
     }
 
     /// Places that the graph knows.
@@ -97,31 +107,32 @@ impl Index {
             .collect()
     }
 
-    pub(crate) fn apply(&mut self, change: IndexChange) {
+    /// Applies a change. `at` is where its vector begins in the log, if there is a log and the change has a vector.
+    pub(crate) fn apply(&mut self, change: IndexChange, at: Option<u64>) {
         match change {
             IndexChange::Delete(id) => self.remove(&id),
             IndexChange::Put(entry) => {
                 self.remove(&entry.id);
-                self.put(entry);
+                self.vectors.push(entry.vector, at);
+                self.push(StoredEntry {
+                    id: entry.id,
+                    parent: entry.parent,
+                    version: entry.version,
+                    document: entry.document,
+                });
             }
         }
     }
 
-    fn put(&mut self, entry: IndexEntry) {
+    /// Adds an entry, whose vector was added just before.
+    fn push(&mut self, entry: StoredEntry) {
         let place = self.entries.len();
-        self.dimensions = entry.vector.len();
-        self.vectors.extend(normalised(entry.vector));
         self.by_id.insert(entry.id.clone(), place);
         if !entry.parent.is_empty() {
             let parts = self.by_parent.entry(entry.parent.clone()).or_default();
             parts.insert(place);
         }
-        self.entries.push(Some(StoredEntry {
-            id: entry.id,
-            parent: entry.parent,
-            version: entry.version,
-            document: entry.document,
-        }));
+        self.entries.push(Some(entry));
     }
 
     fn remove(&mut self, id: &str) {
@@ -138,7 +149,7 @@ impl Index {
         }
         if self.by_id.is_empty() {
             // Vectors of another length may come now.
-            *self = Self::new(self.exact_below);
+            *self = self.emptied();
         }
     }
 
@@ -153,7 +164,7 @@ impl Index {
     }
 
     fn feed_graph_at_most(&mut self, places: usize) {
-        if self.len() < self.exact_below {
+        if self.len() < self.exact_below || self.vectors.are_quantized() {
             return;
         }
         let from = self.in_graph;
@@ -163,31 +174,52 @@ impl Index {
             .take()
             .unwrap_or_else(|| NeighborGraph::new(self.entries.len()));
         let live = (from..to).filter(|&place| self.entries[place].is_some());
-        graph.insert(live.map(|place| (place, self.vector(place))));
+        graph.insert(live.map(|place| (place, self.vectors.in_memory(place))));
         self.graph = Some(graph);
         self.in_graph = to;
     }
 
     /// The nearest entries, the nearest first. `vector` has the index's dimensions.
-    pub(crate) fn search(&self, vector: Vec<f32>, limit: usize) -> Vec<(Hit, &StoredEntry)> {
+    ///
+    /// # Errors
+    ///
+    /// If a vector cannot be read from the log.
+    pub(crate) fn search(
+        &self,
+        vector: Vec<f32>,
+        limit: usize,
+        log: Option<&LogReader>,
+    ) -> Result<Vec<(Hit, &StoredEntry)>, LogError> {
         let vector = normalised(vector);
         // The graph's search makes room for as many as it is asked for.
         let limit = limit.min(self.len());
+        let hits = if self.vectors.are_quantized() {
+            let is_there = |place| self.kept(place).is_some();
+            self.vectors.search_codes(&vector, limit, is_there, log)?
+        } else {
+            self.search_floats(&vector, limit)
+        };
+        let hits = hits.into_iter();
+        Ok(hits
+            .filter_map(|hit| Some((hit, self.kept(hit.place)?)))
+            .collect())
+    }
+
+    /// The nearest entries by vectors that are in memory.
+    fn search_floats(&self, vector: &[f32], limit: usize) -> Vec<Hit> {
         let mut top = TopMatches::new(limit);
         if let Some(graph) = &self.graph {
             let is_there = |place| self.kept(place).is_some();
-            let hits = graph.search(&vector, limit, is_there);
+            let hits = graph.search(vector, limit, is_there);
             hits.into_iter().for_each(|hit| top.offer(hit));
         }
         for place in self.in_graph..self.entries.len() {
             if self.entries[place].is_some() {
-                let score = dot(&vector, self.vector(place));
+                let score = dot(vector, self.vectors.in_memory(place));
                 top.offer(Hit { place, score });
             }
         }
-        let hits = top.into_hits().into_iter();
-        hits.filter_map(|hit| Some((hit, self.kept(hit.place)?)))
-            .collect()
+        top.into_hits()
     }
 
     /// Whether most of what is kept is gone.
@@ -198,32 +230,42 @@ impl Index {
 
     /// The index without deleted entries. Its graph is rebuilt.
     pub(crate) fn compacted(&self) -> Self {
-        let mut fresh = Self::new(self.exact_below);
-        self.puts().for_each(|change| fresh.apply(change));
+        let mut fresh = self.emptied();
+        for (place, kept) in self.entries.iter().enumerate() {
+            if let Some(kept) = kept {
+                fresh.vectors.push_from(&self.vectors, place);
+                fresh.push(kept.clone());
+            }
+        }
         fresh.feed_graph_fully();
         fresh
     }
 
     /// What it takes to make this index from an empty one.
-    pub(crate) fn puts(&self) -> impl Iterator<Item = IndexChange> {
-        self.entries.iter().enumerate().filter_map(|(place, kept)| {
-            let kept = kept.as_ref()?;
-            Some(IndexChange::Put(IndexEntry {
+    pub(crate) fn puts(
+        &self,
+        log: Option<&LogReader>,
+    ) -> impl Iterator<Item = Result<IndexChange, LogError>> {
+        let kept = self.entries.iter().enumerate();
+        let kept = kept.filter_map(|(place, kept)| Some((place, kept.as_ref()?)));
+        kept.map(move |(place, kept)| {
+            Ok(IndexChange::Put(IndexEntry {
                 id: kept.id.clone(),
                 parent: kept.parent.clone(),
-                vector: self.vector(place).to_vec(),
+                vector: self.vectors.original(place, log)?,
                 version: kept.version,
                 document: kept.document.clone(),
             }))
         })
     }
 
-    fn kept(&self, place: usize) -> Option<&StoredEntry> {
-        self.entries.get(place)?.as_ref()
+    /// Sets where the vectors begin in a new log, which consists of this index's [`puts`](Self::puts). No entry is gone.
+    pub(crate) fn move_to(&mut self, at: Vec<u64>) {
+        self.vectors.move_to(at);
     }
 
-    fn vector(&self, place: usize) -> &[f32] {
-        &self.vectors[place * self.dimensions..][..self.dimensions]
+    fn kept(&self, place: usize) -> Option<&StoredEntry> {
+        self.entries.get(place)?.as_ref()
     }
 }
 

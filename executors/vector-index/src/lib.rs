@@ -1,15 +1,18 @@
 //! Finds the documents whose vectors are nearest to a query's, and keeps them through crashes.
 //!
-//! `index.rs` is the index in memory, `log.rs` its file, `record.rs` the format of its records. `flow-index` turns
-//! documents into entries and entries into matches; this file does first the log, then the index, then the reply.
+//! `index.rs` is the index in memory, `vectors.rs` and `codes.rs` its vectors, `log.rs` its file, `record.rs` the format of its
+//! records. `flow-index` turns documents into entries and entries into matches; this file does first the log, then the index, then the
+//! reply.
 
 #![warn(missing_docs)]
 
+mod codes;
 mod graph;
 mod index;
 mod log;
 mod record;
 mod top;
+mod vectors;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,10 +25,15 @@ use flow_index::{FoundEntry, IDS, LIMIT, Search, documents_to_remove, entries, l
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+pub use codes::Quantization;
 use index::{Index, StoredEntry};
-use log::IndexLog;
+use log::{IndexLog, LogReader};
 use record::IndexChange;
 use top::Hit;
+use vectors::VectorConfig;
+
+/// Maximum of `oversampling`.
+const OVERSAMPLING_MAX: usize = 1000;
 
 /// What the score of a match is called.
 const SCORE: &str = "cosine";
@@ -50,6 +58,10 @@ pub struct With {
     pub top_k: usize,
     /// With fewer entries, each search looks at all of them and is exact.
     pub exact_below: usize,
+    /// Compares codes of the vectors first, and reads the vectors of the nearest from the log; not given: vectors are in memory.
+    pub quantization: Option<Quantization>,
+    /// With `quantization`, candidates for each match whose vectors are compared; not given: as many as find nearly all matches.
+    pub oversampling: Option<usize>,
     /// Values of each vector; not given: as many as the first vector has.
     pub dimensions: Option<usize>,
     /// Whether a request is on the disk before it is acknowledged, and not only with the operating system.
@@ -63,8 +75,23 @@ impl Default for With {
             top_k: 10,
             // Some milliseconds of one core for texts' vectors, about what encoding the query takes.
             exact_below: 20_000,
+            quantization: None,
+            oversampling: None,
             dimensions: None,
             sync: true,
+        }
+    }
+}
+
+impl With {
+    /// Candidates for each match.
+    fn oversampling(&self) -> Result<usize, LoadError> {
+        match self.oversampling {
+            Some(given) if (1..=OVERSAMPLING_MAX).contains(&given) => Ok(given),
+            Some(_) => Err(LoadError::new(format!(
+                "`oversampling` must be between 1 and {OVERSAMPLING_MAX}"
+            ))),
+            None => Ok(self.quantization.map_or(1, Quantization::oversampling)),
         }
     }
 }
@@ -73,10 +100,16 @@ impl Executor for VectorIndex {
     type With = With;
 
     fn load(with: With, context: &LoadContext) -> Result<Self, LoadError> {
-        let mut index = Index::new(with.exact_below);
-        let log = match folder(context) {
-            Some(folder) => Some(IndexLog::open(&folder, with.sync, |change| {
-                index.apply(change)
+        let folder = folder(context);
+        let vectors = VectorConfig {
+            quantization: with.quantization,
+            oversampling: with.oversampling()?,
+            has_log: folder.is_some(),
+        };
+        let mut index = Index::new(with.exact_below, vectors);
+        let log = match folder {
+            Some(folder) => Some(IndexLog::open(&folder, with.sync, |change, at| {
+                index.apply(change, at)
             })?),
             None => {
                 tracing::warn!("there is no `workspace`: the index ends with this process");
@@ -142,9 +175,10 @@ impl VectorIndex {
             each_max: limit.min(index.len()),
             score: SCORE,
         };
+        let reader = self.reader();
         search.run(docs, |vectors, budget| {
             let found = vectors.into_iter().map(|vector| {
-                let found = index.search(vector, limit).into_iter();
+                let found = index.search(vector, limit, reader.as_ref())?.into_iter();
                 let found = found.map(|(hit, kept)| {
                     let found = found_of(hit, kept);
                     budget.take(&found)?;
@@ -191,12 +225,12 @@ impl VectorIndex {
         if changes.is_empty() {
             return Ok(());
         }
-        if let Some(log) = &mut self.log {
-            log.append(&changes)?;
-        }
-        changes
-            .into_iter()
-            .for_each(|change| self.index.apply(change));
+        let at = match &mut self.log {
+            Some(log) => log.append(&changes)?,
+            None => vec![None; changes.len()],
+        };
+        let changes = changes.into_iter().zip(at);
+        changes.for_each(|(change, at)| self.index.apply(change, at));
         Ok(())
     }
 
@@ -211,13 +245,20 @@ impl VectorIndex {
     }
 
     fn renew(&mut self) -> Result<(), log::LogError> {
+        let reader = self.reader();
         self.index = self.index.compacted();
         if let Some(log) = &mut self.log {
             let before = log.len();
-            log.rewrite(self.index.puts())?;
+            let at = log.rewrite(self.index.puts(reader.as_ref()))?;
+            self.index.move_to(at);
+            log.sync_folder()?;
             tracing::info!(before, after = log.len(), "compacting the log of the index");
         }
         Ok(())
+    }
+
+    fn reader(&self) -> Option<LogReader> {
+        self.log.as_ref().map(IndexLog::reader)
     }
 
     /// How many values a vector must have; `None` for any number.

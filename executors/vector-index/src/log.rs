@@ -6,7 +6,9 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use flow_executor::Chain;
@@ -28,7 +30,7 @@ const RECORD_CHANGES_MAX: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct IndexLog {
     folder: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// Up to here everything is whole.
     len: u64,
     format: RecordFormat,
@@ -39,7 +41,14 @@ pub(crate) struct IndexLog {
     _lock: File,
 }
 
-/// A log could not be opened or written.
+/// Reads vectors from the log as it was when the reader was made.
+#[derive(Debug, Clone)]
+pub(crate) struct LogReader {
+    path: PathBuf,
+    file: Arc<File>,
+}
+
+/// A log could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
     #[error("cannot use the folder `{folder}`")]
@@ -54,6 +63,13 @@ pub(crate) enum LogError {
     Foreign(PathBuf),
     #[error("`{path}` is damaged at byte {at}, and more follows: restore it, or move it away")]
     Damaged { path: PathBuf, at: u64 },
+    #[error("cannot read a vector at byte {at} of `{path}`")]
+    ReadVector {
+        path: PathBuf,
+        at: u64,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot write `{path}`")]
     Write {
         path: PathBuf,
@@ -69,11 +85,11 @@ pub(crate) enum LogError {
 }
 
 impl IndexLog {
-    /// Opens the log of a folder, or begins one. `apply` gets every change in it, in order.
+    /// Opens the log of a folder, or begins one. `apply` gets every change in it, in order, and where its vector begins.
     pub(crate) fn open(
         folder: &Path,
         sync: bool,
-        mut apply: impl FnMut(IndexChange),
+        mut apply: impl FnMut(IndexChange, Option<u64>),
     ) -> Result<Self, LogError> {
         let wrong = |source| LogError::Folder {
             folder: folder.to_owned(),
@@ -91,7 +107,7 @@ impl IndexLog {
         let (format, end) = replay(&path, &content, &mut apply)?;
         let mut log = Self {
             folder: folder.to_owned(),
-            file,
+            file: Arc::new(file),
             len: end,
             format,
             sync,
@@ -107,12 +123,11 @@ impl IndexLog {
         self.format != RecordFormat::V2
     }
 
-    /// Writes a request down. When this returns, a crash does not lose it.
-    pub(crate) fn append(&mut self, changes: &[IndexChange]) -> Result<(), LogError> {
+    /// Writes a request down. When this returns, a crash does not lose it. Returns where the vector of each change begins.
+    pub(crate) fn append(&mut self, changes: &[IndexChange]) -> Result<Vec<Option<u64>>, LogError> {
         self.repair()?;
         let record = record::encode(changes);
-        let written = self
-            .file
+        let written = (&*self.file)
             .write_all(&record)
             .and_then(|()| sync_if(self.sync, &self.file));
         if let Err(source) = written {
@@ -126,8 +141,17 @@ impl IndexLog {
             }
             return Err(failed);
         }
+        let at = offsets(self.len, RecordFormat::V2, changes).collect();
         self.len += record.len() as u64;
-        Ok(())
+        Ok(at)
+    }
+
+    /// Reads vectors from what is in the log now.
+    pub(crate) fn reader(&self) -> LogReader {
+        LogReader {
+            path: self.path(),
+            file: Arc::clone(&self.file),
+        }
     }
 
     /// Cuts off half a record, which would make damage of the next one.
@@ -143,32 +167,31 @@ impl IndexLog {
         Ok(())
     }
 
-    /// Puts a log that says only this in the place of the old one, which stays as it is if that fails.
+    /// Puts a log that says only this in the place of the old one, which stays as it is if that fails. Returns where the vector
+    /// of each entry begins. [`Self::sync_folder`] has to follow.
     pub(crate) fn rewrite(
         &mut self,
-        changes: impl Iterator<Item = IndexChange>,
-    ) -> Result<(), LogError> {
+        changes: impl Iterator<Item = Result<IndexChange, LogError>>,
+    ) -> Result<Vec<u64>, LogError> {
         let path = self.folder.join(NEW_LOG);
-        let wrong = |source| LogError::Write {
-            path: path.clone(),
-            source,
-        };
         let written = write_new(&path, changes).and_then(|written| {
-            fs::rename(&path, self.path())?;
+            fs::rename(&path, self.path()).map_err(cannot_write(&path))?;
             Ok(written)
         });
-        let (file, len) = written.map_err(|source| {
+        let NewLog { file, len, at } = written.inspect_err(|_| {
             // The space that it takes may be all that there is.
             drop(remove_if_there(&path));
-            wrong(source)
         })?;
         // From here on the old file has no name: what were written to it would be lost.
-        (self.file, self.len) = (file, len);
+        (self.file, self.len) = (Arc::new(file), len);
         (self.format, self.broken) = (RecordFormat::V2, false);
-        // The name is on the disk only when its folder is.
-        File::open(&self.folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(wrong)
+        Ok(at)
+    }
+
+    /// Puts the name of the log on the disk.
+    pub(crate) fn sync_folder(&self) -> Result<(), LogError> {
+        let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        synced.map_err(cannot_write(&self.path()))
     }
 
     /// Bytes of the log.
@@ -191,11 +214,43 @@ impl IndexLog {
             self.file.set_len(self.len)?;
         }
         if self.len == 0 {
-            self.file.write_all(MAGIC)?;
+            (&*self.file).write_all(MAGIC)?;
             self.len = MAGIC.len() as u64;
         }
         self.file.sync_all()
     }
+}
+
+impl LogReader {
+    /// The vector that begins at a byte of the log.
+    pub(crate) fn vector(&self, at: u64, dimensions: usize) -> Result<Vec<f32>, LogError> {
+        let mut bytes = vec![0; dimensions * size_of::<f32>()];
+        let read = self.file.read_exact_at(&mut bytes, at);
+        read.map_err(|source| LogError::ReadVector {
+            path: self.path.clone(),
+            at,
+            source,
+        })?;
+        Ok(record::floats(&bytes))
+    }
+}
+
+fn cannot_write(path: &Path) -> impl Fn(io::Error) -> LogError {
+    let path = path.to_owned();
+    move |source| LogError::Write {
+        path: path.clone(),
+        source,
+    }
+}
+
+/// Where the vectors of changes begin in a log whose next record begins at `start`.
+fn offsets(
+    start: u64,
+    format: RecordFormat,
+    changes: &[IndexChange],
+) -> impl Iterator<Item = Option<u64>> {
+    let offsets = record::vector_offsets(format, changes);
+    offsets.map(move |offset| Some(start + offset? as u64))
 }
 
 fn lock(folder: &Path) -> Result<File, LogError> {
@@ -230,7 +285,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 fn replay(
     path: &Path,
     content: &Bytes,
-    apply: &mut dyn FnMut(IndexChange),
+    apply: &mut dyn FnMut(IndexChange, Option<u64>),
 ) -> Result<(RecordFormat, u64), LogError> {
     let format = match content.get(..MAGIC.len()) {
         Some(magic) if magic == MAGIC => RecordFormat::V2,
@@ -243,7 +298,9 @@ fn replay(
     loop {
         match record::read(format, &content.slice(at..)) {
             Read::Record(changes, len) => {
-                changes.into_iter().for_each(&mut *apply);
+                let offsets: Vec<_> = offsets(at as u64, format, &changes).collect();
+                let changes = changes.into_iter().zip(offsets);
+                changes.for_each(|(change, offset)| apply(change, offset));
                 at += len;
             }
             Read::End | Read::Torn => return Ok((format, at as u64)),
@@ -257,20 +314,34 @@ fn replay(
     }
 }
 
-fn write_new(path: &Path, changes: impl Iterator<Item = IndexChange>) -> io::Result<(File, u64)> {
-    remove_if_there(path)?;
-    let mut file = open(path)?;
-    file.write_all(MAGIC)?;
-    let mut len = MAGIC.len() as u64;
+/// A log that was just written.
+struct NewLog {
+    file: File,
+    len: u64,
+    /// Where the vector of each entry begins.
+    at: Vec<u64>,
+}
+
+fn write_new(
+    path: &Path,
+    changes: impl Iterator<Item = Result<IndexChange, LogError>>,
+) -> Result<NewLog, LogError> {
+    let wrong = cannot_write(path);
+    remove_if_there(path).map_err(&wrong)?;
+    let mut file = open(path).map_err(&wrong)?;
+    file.write_all(MAGIC).map_err(&wrong)?;
+    let (mut len, mut at) = (MAGIC.len() as u64, Vec::new());
     let mut changes = changes.peekable();
     while changes.peek().is_some() {
-        let some: Vec<IndexChange> = changes.by_ref().take(RECORD_CHANGES_MAX).collect();
+        let some = changes.by_ref().take(RECORD_CHANGES_MAX);
+        let some: Vec<IndexChange> = some.collect::<Result<_, _>>()?;
+        at.extend(offsets(len, RecordFormat::V2, &some).flatten());
         let record = record::encode(&some);
-        file.write_all(&record)?;
+        file.write_all(&record).map_err(&wrong)?;
         len += record.len() as u64;
     }
-    file.sync_all()?;
-    Ok((file, len))
+    file.sync_all().map_err(&wrong)?;
+    Ok(NewLog { file, len, at })
 }
 
 fn sync_if(sync: bool, file: &File) -> io::Result<()> {
@@ -290,14 +361,14 @@ mod tests {
 
     fn reopened(folder: &Path) -> Result<Vec<IndexChange>, LogError> {
         let mut changes = Vec::new();
-        IndexLog::open(folder, true, |change| changes.push(change)).map(|_| changes)
+        IndexLog::open(folder, true, |change, _| changes.push(change)).map(|_| changes)
     }
 
     #[test]
     fn complete_records_survive_a_torn_end_and_the_log_continues() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(LOG);
-        let mut log = IndexLog::open(folder.path(), true, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), true, |_, _| {}).unwrap();
         log.append(&[delete("a")]).unwrap();
         log.append(&[delete("b"), delete("c")]).unwrap();
         let (one, all) = (log.len, fs::read(&path).unwrap());
@@ -309,7 +380,7 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().len(), first as u64);
         }
         fs::write(&path, &all[..all.len() - 1]).unwrap();
-        let mut log = IndexLog::open(folder.path(), true, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), true, |_, _| {}).unwrap();
         log.append(&[delete("d")]).unwrap();
         assert!(log.len < one);
         drop(log);
@@ -320,7 +391,7 @@ mod tests {
     #[test]
     fn damage_before_the_end_is_an_error_and_nothing_is_truncated() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = IndexLog::open(folder.path(), false, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), false, |_, _| {}).unwrap();
         log.append(&[delete("a")]).unwrap();
         log.append(&[delete("b")]).unwrap();
         drop(log);
@@ -336,7 +407,7 @@ mod tests {
     #[test]
     fn a_changed_length_truncates_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = IndexLog::open(folder.path(), false, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), false, |_, _| {}).unwrap();
         for id in 0..100 {
             log.append(&[delete(&id.to_string())]).unwrap();
         }
@@ -365,9 +436,10 @@ mod tests {
         }
         fs::write(folder.path().join(LOG), old).unwrap();
         let mut changes = Vec::new();
-        let mut log = IndexLog::open(folder.path(), true, |change| changes.push(change)).unwrap();
+        let mut log =
+            IndexLog::open(folder.path(), true, |change, _| changes.push(change)).unwrap();
         assert!(log.is_old());
-        log.rewrite(changes.into_iter()).unwrap();
+        log.rewrite(changes.into_iter().map(Ok)).unwrap();
         assert!(!log.is_old());
         log.append(&[delete("c")]).unwrap();
         drop(log);
@@ -378,11 +450,11 @@ mod tests {
     #[test]
     fn a_compacted_log_replaces_the_old_one() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = IndexLog::open(folder.path(), true, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), true, |_, _| {}).unwrap();
         log.append(&[delete("a")]).unwrap();
         // Of a crash in the middle of an earlier attempt.
         fs::write(folder.path().join(NEW_LOG), "half").unwrap();
-        log.rewrite((0..3000).map(|it| delete(&it.to_string())))
+        log.rewrite((0..3000).map(|it| Ok(delete(&it.to_string()))))
             .unwrap();
         log.append(&[delete("last")]).unwrap();
         drop(log);
@@ -394,7 +466,7 @@ mod tests {
     #[test]
     fn two_processes_do_not_share_a_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let _log = IndexLog::open(folder.path(), true, |_| {}).unwrap();
+        let _log = IndexLog::open(folder.path(), true, |_, _| {}).unwrap();
         assert!(matches!(reopened(folder.path()), Err(LogError::InUse(_))));
     }
 

@@ -23,8 +23,28 @@ pub(crate) enum RecordFormat {
     V2,
 }
 
+impl RecordFormat {
+    /// Bytes before the changes of a record.
+    fn header_len(self) -> usize {
+        match self {
+            Self::V1 => HEADER_V1_LEN,
+            Self::V2 => HEADER_LEN,
+        }
+    }
+}
+
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
+
+/// Bytes of a length.
+const LEN: usize = size_of::<u32>();
+
+/// Bytes of a change that puts an entry, before its vector and without id and parent: what it is, the version of DocArray, and
+/// three lengths.
+const PUT_LEN: usize = 2 + 3 * LEN;
+
+/// Bytes of a change that deletes an entry, without its id.
+const DELETE_LEN: usize = 1 + LEN;
 
 /// One step from an index to the next.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,15 +86,31 @@ pub(crate) fn encode(changes: &[IndexChange]) -> Bytes {
     out.freeze()
 }
 
+/// Where the values of each change's vector begin in the record of these changes, in bytes. `None` for a change without a vector.
+pub(crate) fn vector_offsets(
+    format: RecordFormat,
+    changes: &[IndexChange],
+) -> impl Iterator<Item = Option<usize>> {
+    let mut at = format.header_len();
+    changes.iter().map(move |change| match change {
+        IndexChange::Put(entry) => {
+            let vector = at + PUT_LEN + entry.id.len() + entry.parent.len();
+            at = vector + size_of_val(&entry.vector[..]) + LEN + entry.document.len();
+            Some(vector)
+        }
+        IndexChange::Delete(id) => {
+            at += DELETE_LEN + id.len();
+            None
+        }
+    })
+}
+
 /// What a log goes on with.
 pub(crate) fn read(format: RecordFormat, rest: &Bytes) -> Read {
     if rest.is_empty() {
         return Read::End;
     }
-    let header_len = match format {
-        RecordFormat::V1 => HEADER_V1_LEN,
-        RecordFormat::V2 => HEADER_LEN,
-    };
+    let header_len = format.header_len();
     let Some((header, body)) = rest.split_at_checked(header_len) else {
         return Read::Torn;
     };
@@ -162,7 +198,8 @@ fn change(record: &mut Bytes) -> Option<IndexChange> {
                 id: text(record)?,
                 parent: text(record)?,
                 vector: vector(record)?,
-                document: bytes(record)?,
+                // A part of the log's bytes would keep all of them in memory.
+                document: Bytes::copy_from_slice(&bytes(record)?),
             }))
         }
         DELETE => text(record).map(IndexChange::Delete),
@@ -185,8 +222,13 @@ fn vector(record: &mut Bytes) -> Option<Vec<f32>> {
     if bytes > record.len() {
         return None;
     }
-    let mut values = record.split_to(bytes);
-    Some((0..len).map(|_| values.get_f32_le()).collect())
+    Some(floats(&record.split_to(bytes)))
+}
+
+/// The values of a vector.
+pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
+    let values = bytes.as_chunks().0.iter();
+    values.map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 #[cfg(test)]
@@ -221,6 +263,26 @@ mod tests {
         let len = first_version.len();
         let found = super::read(RecordFormat::V1, &first_version.into());
         assert_eq!(found, Read::Record(record(), len));
+    }
+
+    #[test]
+    fn vectors_are_where_their_offsets_say() {
+        let mut changes = record();
+        changes.extend(record());
+        let bytes = encode(&changes);
+        for (change, offset) in changes
+            .iter()
+            .zip(vector_offsets(RecordFormat::V2, &changes))
+        {
+            match (change, offset) {
+                (IndexChange::Put(entry), Some(offset)) => {
+                    let len = size_of_val(&entry.vector[..]);
+                    assert_eq!(floats(&bytes[offset..][..len]), entry.vector);
+                }
+                (IndexChange::Delete(_), None) => {}
+                found => panic!("{found:?}"),
+            }
+        }
     }
 
     #[test]

@@ -399,3 +399,100 @@ fn a_log_that_cannot_be_written_anew_fails_no_request_and_goes_on() {
     let renewed = std::fs::metadata(own.join("index.log")).unwrap().len();
     assert!(renewed < before, "it is written anew at the next start");
 }
+
+/// Documents with vectors of 70 values, from a fixed seed.
+fn random_docs(ids: std::ops::Range<usize>) -> Vec<Document> {
+    let mut state = u32::try_from(ids.start).unwrap();
+    let mut next = move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f32::from(u16::try_from(state >> 16).unwrap()) / 32_768.0 - 1.0
+    };
+    let docs = ids.map(|id| {
+        doc(
+            &id.to_string(),
+            &std::array::from_fn::<_, 70, _>(|_| next()),
+        )
+    });
+    docs.collect()
+}
+
+/// The ids and scores of the matches of some queries.
+fn found(index: &Loaded) -> Vec<Vec<(String, f32)>> {
+    let of = |found: Document| (found.id(), found.score(SCORE).unwrap());
+    let queries = random_docs(90_000..90_020).into_iter();
+    queries
+        .map(|query| matches(index, query).into_iter().map(of).collect())
+        .collect()
+}
+
+fn assert_close(actual: &[Vec<(String, f32)>], expected: &[Vec<(String, f32)>]) {
+    for (actual, expected) in actual.iter().flatten().zip(expected.iter().flatten()) {
+        assert_eq!(actual.0, expected.0);
+        assert!(
+            (actual.1 - expected.1).abs() < 1e-6,
+            "{actual:?}, {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn quantized_vectors_have_the_matches_and_scores_of_floats_also_after_compaction_and_restarts() {
+    let steps = |index: &Loaded| {
+        call(index, "/index", &random_docs(0..3000)).unwrap();
+        let first = found(index);
+        // More than half are gone, so the log is rewritten, and vectors begin elsewhere.
+        call(index, "/index", &random_docs(100..2900)).unwrap();
+        call(index, "/delete", &random_docs(0..2500)).unwrap();
+        call(index, "/index", &random_docs(5000..5100)).unwrap();
+        (first, found(index))
+    };
+    let expected = steps(&load(None, &json!({})).unwrap());
+    for quantization in ["int8", "binary"] {
+        // All entries are candidates.
+        let with = json!({"quantization": quantization, "oversampling": 300});
+        let folder = tempfile::tempdir().unwrap();
+        for workspace in [None, Some(folder.path())] {
+            let index = load(workspace, &with).unwrap();
+            let (first, second) = steps(&index);
+            assert_close(&first, &expected.0);
+            assert_close(&second, &expected.1);
+        }
+        let index = reloaded(folder.path(), &with);
+        assert_close(&found(&index), &expected.1);
+        drop(index);
+        // The log does not depend on the options.
+        let index = reloaded(folder.path(), &json!({}));
+        assert_close(&found(&index), &expected.1);
+    }
+}
+
+#[test]
+fn candidates_are_the_nearest_by_their_codes() {
+    for quantization in ["int8", "binary"] {
+        let with = json!({"quantization": quantization, "oversampling": 1, "top_k": 1});
+        let index = load(None, &with).unwrap();
+        let docs = random_docs(0..500);
+        call(&index, "/index", &docs).unwrap();
+        for doc in docs {
+            assert_eq!(ids(&matches(&index, doc.clone())), [doc.id()]);
+        }
+    }
+}
+
+#[test]
+fn options_of_quantization_are_checked() {
+    for (with, expected) in [
+        (
+            json!({"oversampling": 0}),
+            "`oversampling` must be between 1 and 1000",
+        ),
+        (
+            json!({"oversampling": 1001}),
+            "`oversampling` must be between 1 and 1000",
+        ),
+        (json!({"quantization": "int4"}), "int4"),
+    ] {
+        let error = load(None, &with).err().unwrap().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::bench::participants::{Bench, System, comparison};
+use crate::bench::participants::{Bench, System, Version, comparison};
 use crate::bench::process::Server;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::{SIZES, Size};
@@ -33,6 +33,8 @@ struct Target {
 const ECHO: &str = "bare tonic echo";
 const PROXY: &str = "bare tonic proxy";
 const FLOW: &str = "flow";
+/// A flow whose executor runs in the process of the gateway.
+const COLOCATED: &str = "flow, colocated";
 const JINA: &str = "Jina 3.27";
 const HAPROXY: &str = "HAProxy";
 const NGINX: &str = "nginx";
@@ -69,6 +71,10 @@ fn start(bench: &Bench, report: &Report) -> anyhow::Result<Vec<Target>> {
             let flow = version.up("flows/echo.yml")?;
             targets.push(target(version.name(FLOW), 1, flow));
         }
+        let file = report.scratch("colocated.yml");
+        std::fs::write(&file, ours::flow_file(None, true))?;
+        let flow = Version::New.up(&file.to_string_lossy())?;
+        targets.push(target(COLOCATED.to_owned(), 1, flow));
     }
     if let Some(python) = bench.jina()? {
         targets.push(target(
@@ -160,9 +166,13 @@ fn verdict(table: &Table) -> String {
 fn ratios(table: &Table, peer: &str) -> String {
     let line = |size: &Size| {
         let rate = |system| Some(median(table.values(size.name, system)?));
-        let ratio = rate(FLOW)? / rate(peer)?;
+        let peer_rate = rate(peer)?;
+        let ratio = rate(FLOW)? / peer_rate;
+        let colocated = rate(COLOCATED)
+            .map(|rate| format!(", {:.2} if its executor is colocated", rate / peer_rate));
+        let colocated = colocated.unwrap_or_default();
         Some(format!(
-            "- {}: flow is at {ratio:.2} of {peer}\n",
+            "- {}: flow is at {ratio:.2} of {peer}{colocated}\n",
             size.name
         ))
     };

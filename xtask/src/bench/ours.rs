@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::bench::process::Server;
 use crate::repository::programs;
+use crate::setup;
 
 /// A part of the line by which `flow up` says that it is ready. Earlier versions, which `--against` measures, have no events in JSON.
 const READY: &str = "ready after";
@@ -103,4 +104,19 @@ pub(super) fn root(path: &str) -> PathBuf {
 /// A port that was free a moment ago.
 pub(super) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// A flow with an encoder of this precision, or with an executor that does nothing.
+pub(super) fn flow_file(precision: Option<&str>, is_colocated: bool) -> String {
+    let (uses, with) = match precision {
+        Some(precision) => {
+            let model = setup::folder().join("model");
+            let model = model.display();
+            let with = format!("{{device: cpu, model: {model}, precision: {precision}}}");
+            ("sentence-encoder", with)
+        }
+        None => ("echo", "{}".to_owned()),
+    };
+    let colocate = if is_colocated { ", colocate: true" } else { "" };
+    format!("jtype: Flow\nexecutors:\n- {{name: a, uses: {uses}, uses_with: {with}{colocate}}}\n")
 }

@@ -9,11 +9,11 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::bench::gateway::bare_tonic;
-use crate::bench::h2load;
 use crate::bench::participants::{Bench, Version, comparison};
 use crate::bench::process::Server;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::SIZES;
+use crate::bench::{h2load, ours};
 use crate::statistics::median;
 use crate::{setup, shell};
 
@@ -102,7 +102,7 @@ fn start(
         };
         for column in columns {
             let file = report.scratch("flow.yml");
-            std::fs::write(&file, flow(precision, *column == COLOCATED))?;
+            std::fs::write(&file, ours::flow_file(precision, *column == COLOCATED))?;
             let flow = version.up(&file.to_string_lossy())?;
             measured.push(Measured {
                 column: version.name(column),
@@ -120,21 +120,6 @@ fn start(
         });
     }
     Ok(measured)
-}
-
-/// A flow with an encoder of this precision, or with an executor that does nothing.
-fn flow(precision: Option<&str>, is_colocated: bool) -> String {
-    let (uses, with) = match precision {
-        Some(precision) => {
-            let model = setup::folder().join("model");
-            let model = model.display();
-            let with = format!("{{device: cpu, model: {model}, precision: {precision}}}");
-            ("sentence-encoder", with)
-        }
-        None => ("echo", "{}".to_owned()),
-    };
-    let colocate = if is_colocated { ", colocate: true" } else { "" };
-    format!("jtype: Flow\nexecutors:\n- {{name: a, uses: {uses}, uses_with: {with}{colocate}}}\n")
 }
 
 fn engine(mut command: Command, precision: &str) -> anyhow::Result<f64> {
@@ -193,7 +178,7 @@ mod tests {
     #[test]
     fn a_flow_is_colocated_or_not() {
         let check = |is_colocated: bool| {
-            let text = flow(None, is_colocated);
+            let text = ours::flow_file(None, is_colocated);
             assert_eq!(text.contains("colocate: true"), is_colocated, "{text}");
         };
         check(true);

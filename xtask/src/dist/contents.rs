@@ -11,6 +11,12 @@ use super::target::Target;
 use super::{dependencies, licences, program, sbom};
 use crate::repository::root;
 
+/// The file with the licence of flow.
+pub(super) const LICENCE: &str = "LICENSE";
+
+/// The file with the licences of the crates in a program.
+pub(super) const THIRD_PARTY: &str = "THIRD-PARTY-LICENSES.txt";
+
 /// The version of the workspace.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -41,7 +47,7 @@ impl Contents {
             fs::read(root().join(name)).with_context(|| format!("cannot read `{name}`"))
         };
         let complete = |shell: &str| program::ask(path, &["completions", shell]);
-        let crates = dependencies::read(target)?;
+        let crates = dependencies::read(target, &[dependencies::PROGRAM])?;
         let sbom = sbom::document(&crates, target, commit);
         Ok(Self {
             program: fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?,
@@ -50,7 +56,7 @@ impl Contents {
             flows: read_folder(&root().join("flows"), "yml")?,
             readme: file("README.md")?,
             changelog: file("CHANGELOG.md")?,
-            licence: file("LICENSE")?,
+            licence: file(LICENCE)?,
             third_party: licences::document(&crates)?,
             sbom: format!("{sbom:#}\n"),
         })
@@ -62,8 +68,8 @@ impl Contents {
         let named: [(&str, &[u8]); 8] = [
             ("README.md", &self.readme),
             ("CHANGELOG.md", &self.changelog),
-            ("LICENSE", &self.licence),
-            ("THIRD-PARTY-LICENSES.txt", self.third_party.as_bytes()),
+            (LICENCE, &self.licence),
+            (THIRD_PARTY, self.third_party.as_bytes()),
             ("flow.cdx.json", self.sbom.as_bytes()),
             ("completions/flow.bash", bash.as_bytes()),
             ("completions/_flow", zsh.as_bytes()),

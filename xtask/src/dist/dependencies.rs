@@ -32,10 +32,10 @@ pub(super) struct Crate {
     pub(super) depends_on: BTreeSet<Key>,
 }
 
-/// The crates of the program for a target, in the order of their names.
-pub(super) fn read(target: &Target) -> anyhow::Result<Vec<Crate>> {
-    let all = tree(target, "normal,build")?;
-    let in_program = tree(target, "normal,no-proc-macro")?;
+/// The crates that some packages of the workspace are made of for a target, in the order of their names.
+pub(super) fn read(target: &Target, packages: &[&str]) -> anyhow::Result<Vec<Crate>> {
+    let all = tree(target, packages, "normal,build")?;
+    let in_program = tree(target, packages, "normal,no-proc-macro")?;
     let mut cargo = shell::cargo();
     cargo.args([
         "metadata",
@@ -49,11 +49,14 @@ pub(super) fn read(target: &Target) -> anyhow::Result<Vec<Crate>> {
     crates(&metadata, &checksums(&lock), &all, &in_program)
 }
 
-/// The crates that cargo compiles for the program, over edges of these kinds. `cargo metadata` unites the features of the whole
+/// The crates that cargo compiles for the packages, over edges of these kinds. `cargo metadata` unites the features of the whole
 /// workspace, so it lists more.
-fn tree(target: &Target, edges: &str) -> anyhow::Result<BTreeSet<Key>> {
+fn tree(target: &Target, packages: &[&str], edges: &str) -> anyhow::Result<BTreeSet<Key>> {
     let mut cargo = shell::cargo();
-    cargo.args(["tree", "--locked", "--package", PROGRAM, "--edges", edges]);
+    cargo.args(["tree", "--locked", "--edges", edges]);
+    for package in packages {
+        cargo.args(["--package", package]);
+    }
     cargo.args([
         "--target",
         target.name(),

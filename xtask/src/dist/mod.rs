@@ -22,9 +22,10 @@ use anyhow::{Context, bail, ensure};
 use sha2::{Digest, Sha256};
 
 use self::commit::Commit;
-use self::contents::{Contents, VERSION};
+use self::contents::{Contents, LICENCE, THIRD_PARTY, VERSION};
 use self::program::Folders;
 use self::target::Target;
+use crate::repository::root;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -83,6 +84,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         eprint!("{}", install::check(&package, architecture)?);
     }
     Ok(())
+}
+
+/// Writes the licence of flow, and those of the crates in the program and in another package of the workspace, into a folder.
+pub(crate) fn write_licences(package: &str, folder: &Path) -> anyhow::Result<()> {
+    let crates = dependencies::read(&Target::of_host()?, &[dependencies::PROGRAM, package])?;
+    fs::copy(root().join(LICENCE), folder.join(LICENCE))
+        .with_context(|| format!("cannot copy `{LICENCE}` to `{}`", folder.display()))?;
+    write(
+        &folder.join(THIRD_PARTY),
+        licences::document(&crates)?.as_bytes(),
+    )
+}
+
+/// Whether [`write_licences`] has written into a folder.
+pub(crate) fn has_licences(folder: &Path) -> bool {
+    [LICENCE, THIRD_PARTY]
+        .iter()
+        .all(|name| folder.join(name).is_file())
 }
 
 fn build(target: &Target, commit: &Commit, verify: bool) -> anyhow::Result<PathBuf> {

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
+use crate::dist;
 use crate::repository::root;
 use crate::setup::{self, Python};
 use crate::shell;
@@ -19,6 +20,11 @@ pub(super) fn check(wheel: &Path) -> anyhow::Result<()> {
     check_tag(wheel)?;
     let folder = new_folder("target/wheel-check")?;
     let venv = install(wheel, &folder)?;
+    ensure!(
+        dist::has_licences(&venv.join("share/doc/flow-serve")),
+        "`{}` has no licences",
+        file_name(wheel)
+    );
     let mut command = Command::new(venv.join("bin/python"));
     command.arg(root().join(SCRIPT)).current_dir(&folder);
     command.env_remove("PYTHONPATH");

@@ -13,7 +13,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use crate::repository::root;
-use crate::{setup, shell};
+use crate::{dist, setup, shell};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -57,6 +57,9 @@ impl Profile {
 /// Where maturin looks for files of the wheel that are not in the package; `pyproject.toml` names it.
 const DATA: &str = "crates/flow-py/data";
 
+/// The folder of documents in [`DATA`]. Without its first part, it is that of the environment.
+const DOCUMENTS: &str = "data/share/doc/flow-serve";
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let maturin = setup::wheel_tool("maturin")?;
     shell::run(
@@ -65,6 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .args(args.profile.flag()),
     )?;
     put_program(args.profile)?;
+    dist::write_licences("flow-py", &root().join(DATA).join(DOCUMENTS))?;
     let maturin = |task: &str| {
         let mut command = Command::new(&maturin);
         command.current_dir(root());

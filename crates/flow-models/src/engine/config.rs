@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flow_cuda::Gpu;
-use flow_kernels::{CpuPrecision, InstructionSet, InstructionSetUnavailable, Kernels};
+use flow_kernels::{CpuPrecision, InstructionSetUnavailable, Kernels};
 
 use crate::device::OpenDevices;
 use crate::options::{EncoderOptions, EngineKind, Precision};
@@ -92,17 +92,21 @@ pub(crate) fn cpu_kernels(options: &EncoderOptions) -> Result<Kernels, EngineCon
 }
 
 fn cpu_precision(options: &EncoderOptions) -> Result<CpuPrecision, EngineConfigError> {
-    let max = options.back_end;
-    let is_fast = |set: InstructionSet| max.is_none_or(|max| set <= max) && set.has_bf16();
     match options.precision {
         Some(precision @ (Precision::F16 | Precision::Tf32)) => {
             Err(EngineConfigError::GpuPrecision(precision))
         }
         Some(Precision::Bf16) => Ok(CpuPrecision::Bf16),
         Some(Precision::Int8) => Ok(CpuPrecision::Int8),
-        Some(Precision::Auto) if InstructionSet::available().any(is_fast) => Ok(CpuPrecision::Bf16),
+        Some(Precision::Auto) => {
+            let kernels = Kernels::select(CpuPrecision::Bf16, options.back_end)?;
+            Ok(match kernels.instruction_set().has_bf16() {
+                true => CpuPrecision::Bf16,
+                false => CpuPrecision::F32,
+            })
+        }
         // The encoder has replaced `fast`, unless it has no GPU any more.
-        None | Some(Precision::F32 | Precision::Auto | Precision::Fast) => Ok(CpuPrecision::F32),
+        None | Some(Precision::F32 | Precision::Fast) => Ok(CpuPrecision::F32),
     }
 }
 

@@ -140,6 +140,8 @@ fn instruction_sets_with_the_same_gelu_have_the_same_integers() {
     let same_floats = [
         [InstructionSet::Avx2, InstructionSet::AvxVnni],
         [InstructionSet::Avx512, InstructionSet::Avx512Vnni],
+        [InstructionSet::Neon, InstructionSet::NeonDotprod],
+        [InstructionSet::NeonDotprod, InstructionSet::NeonI8mm],
     ];
     for same in same_floats {
         let mut vectors = same

@@ -1,5 +1,11 @@
 use super::*;
 
+const IN_MEMORY: VectorConfig = VectorConfig {
+    quantization: None,
+    oversampling: 1,
+    has_log: false,
+};
+
 fn entry(id: &str, parent: &str, vector: &[f32]) -> IndexEntry {
     IndexEntry {
         id: id.to_owned(),
@@ -11,7 +17,7 @@ fn entry(id: &str, parent: &str, vector: &[f32]) -> IndexEntry {
 }
 
 fn index(exact_below: usize, entries: Vec<IndexEntry>) -> Index {
-    let mut index = Index::new(exact_below);
+    let mut index = Index::new(exact_below, IN_MEMORY);
     add(&mut index, entries);
     index
 }
@@ -19,13 +25,13 @@ fn index(exact_below: usize, entries: Vec<IndexEntry>) -> Index {
 fn add(index: &mut Index, entries: Vec<IndexEntry>) {
     let new = entries.len();
     for change in index.changes(entries) {
-        index.apply(change);
+        index.apply(change, None);
     }
     index.feed_graph(new);
 }
 
 fn found(index: &Index, vector: &[f32], limit: usize) -> Vec<String> {
-    let hits = index.search(vector.to_vec(), limit);
+    let hits = index.search(vector.to_vec(), limit, None).unwrap();
     hits.iter().map(|(_, kept)| kept.id.clone()).collect()
 }
 
@@ -53,7 +59,7 @@ fn the_nearest_by_cosine_come_first() {
     );
     assert_eq!(found(&index, &[3.0, 0.1], 2), ["right", "between"]);
     assert_eq!(found(&index, &[0.0, 0.5], 9), ["up", "between", "right"]);
-    let (hit, _) = index.search(vec![5.0, 0.0], 1)[0];
+    let (hit, _) = index.search(vec![5.0, 0.0], 1, None).unwrap()[0];
     assert!((hit.score - 1.0).abs() < 1e-6);
 }
 
@@ -78,7 +84,7 @@ fn a_document_that_is_indexed_again_leaves_nothing_of_what_it_was() {
 fn an_empty_index_takes_vectors_of_any_length() {
     let mut index = index(100, vec![entry("a", "", &[1.0, 0.0])]);
     assert_eq!(index.dimensions(), Some(2));
-    index.apply(IndexChange::Delete("a".to_owned()));
+    index.apply(IndexChange::Delete("a".to_owned()), None);
     assert_eq!((index.len(), index.dimensions()), (0, None));
     assert!(found(&index, &[1.0], 5).is_empty());
     add(&mut index, vec![entry("b", "", &[1.0, 0.0, 0.0])]);
@@ -119,7 +125,7 @@ fn deleted_vectors_are_not_found_and_are_gone_when_the_graph_is_rebuilt() {
     index.feed_graph_fully();
     assert!(!index.is_worn());
     for it in 0..2000 {
-        index.apply(IndexChange::Delete(it.to_string()));
+        index.apply(IndexChange::Delete(it.to_string()), None);
     }
     let check = |index: &Index| {
         assert_eq!(index.len(), 500);

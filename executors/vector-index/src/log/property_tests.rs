@@ -86,7 +86,7 @@ fn apply(model: &mut Model, change: IndexChange) {
 /// Opens the log of a folder, and says what is in it.
 fn open(folder: &Path) -> (IndexLog, Model) {
     let mut found = Model::new();
-    let log = IndexLog::open(folder, false, |change| apply(&mut found, change)).unwrap();
+    let log = IndexLog::open(folder, false, |change, _| apply(&mut found, change)).unwrap();
     (log, found)
 }
 
@@ -117,8 +117,13 @@ fn check(steps: Vec<Step>) {
                 continue;
             }
             Step::Rewrite => {
-                log.rewrite(model.values().cloned().map(IndexChange::Put))
-                    .unwrap();
+                log.rewrite(
+                    model
+                        .values()
+                        .cloned()
+                        .map(|entry| Ok(IndexChange::Put(entry))),
+                )
+                .unwrap();
                 continue;
             }
             Step::Restart => drop(log),
