@@ -11,6 +11,8 @@ use crate::aligned::AlignedVec;
 use crate::attention_bf16::Bf16Buffers;
 use crate::attention_head::{AttentionConfig, Head, HeadColumns};
 use crate::kernels::Kernels;
+use crate::keys;
+use crate::row_layout::RowLayout;
 use crate::split::split_evenly;
 use crate::tile::{NO_BIAS, PANEL, Tile, TileSums};
 
@@ -66,7 +68,7 @@ impl Kernels {
             .set_len(rows_max * tokens.next_multiple_of(PANEL));
         for index in 0..heads {
             let columns = HeadColumns::new(index, head_size);
-            pack_keys(&mut scratch.keys, &states, columns.keys, head_size);
+            self.pack_float_keys(&mut scratch.keys, &states, columns.keys, head_size);
             let in_place = head_size.is_multiple_of(PANEL);
             if !in_place {
                 pack_values(&mut scratch.values, &states, columns.values, head_size);
@@ -93,6 +95,27 @@ impl Kernels {
                 let factors = head.softmax(&rows, scores);
                 head.context(&rows, (scores, &factors), values, out);
             }
+        }
+    }
+
+    /// Transposes the keys into panels. The padding of the last panel is unspecified: its scores are never read.
+    fn pack_float_keys(
+        &self,
+        packed: &mut AlignedVec<f32>,
+        states: &Rows<'_>,
+        column: usize,
+        head_size: usize,
+    ) {
+        packed.set_len(states.count.next_multiple_of(PANEL) * head_size);
+        for (panel, packed) in packed.chunks_exact_mut(head_size * PANEL).enumerate() {
+            let first = panel * PANEL;
+            let layout = RowLayout {
+                rows: (states.count - first).min(PANEL),
+                width: 2 * head_size,
+                stride: 2 * states.stride,
+            };
+            let states = &states.f32s[first * states.stride + column..];
+            self.transpose_keys(keys::halves(states), layout, keys::halves_mut(packed));
         }
     }
 }
@@ -149,20 +172,6 @@ impl Head<'_> {
                 ahead: None,
             });
             self.finish(&mut sums.0, (panel, rows), factors, out);
-        }
-    }
-}
-
-/// Transposes the keys into panels. The padding of the last panel is unspecified: its scores are never read.
-fn pack_keys(packed: &mut AlignedVec<f32>, states: &Rows<'_>, column: usize, head_size: usize) {
-    packed.set_len(states.count.next_multiple_of(PANEL) * head_size);
-    for (panel, packed) in packed.chunks_exact_mut(head_size * PANEL).enumerate() {
-        let tokens = panel * PANEL..states.count.min((panel + 1) * PANEL);
-        for (lane, token) in tokens.enumerate() {
-            let key = &states.f32s[token * states.stride + column..][..head_size];
-            for (value, row) in key.iter().zip(packed.chunks_exact_mut(PANEL)) {
-                row[lane] = *value;
-            }
         }
     }
 }

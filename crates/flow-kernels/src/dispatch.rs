@@ -98,6 +98,7 @@ pub(crate) static AVX_VNNI: DispatchTable = DispatchTable {
 pub(crate) static AVX512: DispatchTable = DispatchTable {
     f32: kernel(avx512::tile_f32, avx512::ROWS, PANEL),
     bf16: kernel(avx512_widened::tile_bf16, avx512_widened::ROWS, PANEL),
+    transpose_keys: avx512_keys::transpose_keys,
     elementwise: Elementwise {
         gelu: avx512_gelu::gelu,
         quantize: avx512_quantize::quantize,
@@ -115,7 +116,6 @@ pub(crate) static AVX512_VNNI: DispatchTable = DispatchTable {
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
     bf16: kernel(avx512_bf16::tile_bf16, avx512_bf16::ROWS, PANEL),
-    transpose_keys: avx512_keys::transpose_keys,
     elementwise: Elementwise {
         round: avx512_bf16::round,
         gelu_bf16: Some(avx512_gelu::gelu_bf16),

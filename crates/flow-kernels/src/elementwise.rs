@@ -102,9 +102,13 @@ macro_rules! elementwise {
 
             $(#[target_feature(enable = $features)])?
             fn softmax(values: &mut [f32], layout: RowLayout, scale: f32, factors: &mut [f32]) {
-                let rows = values.chunks_mut(layout.stride);
-                for (row, factor) in rows.zip(&mut factors[..layout.rows]) {
-                    *factor = elementwise::softmax::<$fused>(row, layout.width, scale);
+                let factors = &mut factors[..layout.rows];
+                // All maxima first: exponentials of one row would wait for its maximum, while another row's is computed.
+                for (row, maximum) in values.chunks_mut(layout.stride).zip(&mut *factors) {
+                    *maximum = elementwise::maximum(row, layout.width);
+                }
+                for (row, factor) in values.chunks_mut(layout.stride).zip(factors) {
+                    *factor = elementwise::softmax::<$fused>(row, layout.width, *factor, scale);
                 }
             }
 
@@ -373,14 +377,31 @@ fn gelu_tanh<const FUSED: bool>(x: f32) -> f32 {
     x / (1.0 + exp::<FUSED>(-2.0 * inner))
 }
 
-/// Replaces the first `count` values of `row` by `exp(scale · (value − max))`, and returns the factor that turns them
+/// Replaces the first `count` values of `row` by `exp(scale · (value − maximum))`, and returns the factor that turns them
 /// into a softmax of `scale · value`.
 ///
-/// The row must be long enough for whole chunks of lanes; values beyond `count` are unspecified before and after.
+/// [`maximum`] must have returned the maximum of the row.
 #[inline(always)]
-fn softmax<const FUSED: bool>(row: &mut [f32], count: usize, scale: f32) -> f32 {
-    // Its exponential is zero, and multiplying it by a scale does not overflow.
-    const PADDING: f32 = -1e30;
+fn softmax<const FUSED: bool>(row: &mut [f32], count: usize, maximum: f32, scale: f32) -> f32 {
+    let (lanes, _) = row[..count.next_multiple_of(LANES)].as_chunks_mut::<LANES>();
+    let mut sums = [0.0; LANES];
+    for chunk in lanes {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *value = exp::<FUSED>((*value - maximum) * scale);
+            *sum += *value;
+        }
+    }
+    1.0 / reduce(sums, |a, b| a + b)
+}
+
+/// A score whose exponential is zero. Multiplying it by a scale does not overflow.
+const PADDING: f32 = -1e30;
+
+/// The maximum of the first `count` values of a row. What lies behind them in their last chunk of lanes becomes [`PADDING`].
+///
+/// The row must be long enough for whole chunks of lanes; values beyond `count` are unspecified before.
+#[inline(always)]
+fn maximum(row: &mut [f32], count: usize) -> f32 {
     let (lanes, _) = row[..count.next_multiple_of(LANES)].as_chunks_mut::<LANES>();
     let (last, rest) = (lanes.len() - 1, count - (lanes.len() - 1) * LANES);
     // All lanes are written at once, because a vector load after writes to single lanes would stall.
@@ -399,15 +420,7 @@ fn softmax<const FUSED: bool>(row: &mut [f32], count: usize, scale: f32) -> f32 
             *maximum = max(*value, *maximum);
         }
     }
-    let maximum = reduce(maxima, max);
-    let mut sums = [0.0; LANES];
-    for chunk in lanes {
-        for (sum, value) in sums.iter_mut().zip(chunk) {
-            *value = exp::<FUSED>((*value - maximum) * scale);
-            *sum += *value;
-        }
-    }
-    1.0 / reduce(sums, |a, b| a + b)
+    reduce(maxima, max)
 }
 
 /// Adds `added` to `values`, and applies a layer norm to the sums (Ba, Kiros and Hinton, 2016).

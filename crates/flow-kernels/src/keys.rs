@@ -1,4 +1,6 @@
-//! Transposes the keys of bf16 of attention.
+//! Transposes the keys of attention.
+//!
+//! A pair of bf16 has as many bits as a 32-bit float, so both are transposed by the same functions.
 
 use crate::row_layout::RowLayout;
 use crate::tile::PANEL;
@@ -24,4 +26,16 @@ pub(crate) fn transpose_keys(states: &[u16], keys: RowLayout, packed: &mut [u16]
             *to = pair;
         }
     }
+}
+
+/// The halves of 32-bit floats, in place of pairs of bf16.
+pub(crate) fn halves(values: &[f32]) -> &[u16] {
+    // SAFETY: the memory has two integers for each float, which may have any bits and need less alignment.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), 2 * values.len()) }
+}
+
+/// As [`halves`].
+pub(crate) fn halves_mut(values: &mut [f32]) -> &mut [u16] {
+    // SAFETY: as for `halves`; floats may have any bits, too.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), 2 * values.len()) }
 }

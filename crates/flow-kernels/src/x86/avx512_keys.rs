@@ -1,4 +1,4 @@
-//! Transposes keys of bf16 with AVX-512: sixteen pairs of sixteen keys at a time, within registers.
+//! Transposes keys with AVX-512: sixteen pairs of sixteen keys at a time, within registers.
 
 use std::arch::x86_64::{
     __m512i, _mm512_maskz_loadu_epi32, _mm512_setzero_si512, _mm512_shuffle_i32x4,
