@@ -66,9 +66,18 @@ impl Kernels {
         scratch
             .scores
             .set_len(rows_max * tokens.next_multiple_of(PANEL));
+        scratch
+            .keys
+            .set_len(tokens.next_multiple_of(PANEL) * head_size);
         for index in 0..heads {
             let columns = HeadColumns::new(index, head_size);
-            self.pack_float_keys(&mut scratch.keys, &states, columns.keys, head_size);
+            let keys = RowLayout {
+                rows: tokens,
+                width: 2 * head_size,
+                stride: 2 * states.stride,
+            };
+            let from = keys::halves(&states.f32s[columns.keys..]);
+            self.pack_keys(from, keys, keys::halves_mut(&mut scratch.keys));
             let in_place = head_size.is_multiple_of(PANEL);
             if !in_place {
                 pack_values(&mut scratch.values, &states, columns.values, head_size);
@@ -95,27 +104,6 @@ impl Kernels {
                 let factors = head.softmax(&rows, scores);
                 head.context(&rows, (scores, &factors), values, out);
             }
-        }
-    }
-
-    /// Transposes the keys into panels. The padding of the last panel is unspecified: its scores are never read.
-    fn pack_float_keys(
-        &self,
-        packed: &mut AlignedVec<f32>,
-        states: &Rows<'_>,
-        column: usize,
-        head_size: usize,
-    ) {
-        packed.set_len(states.count.next_multiple_of(PANEL) * head_size);
-        for (panel, packed) in packed.chunks_exact_mut(head_size * PANEL).enumerate() {
-            let first = panel * PANEL;
-            let layout = RowLayout {
-                rows: (states.count - first).min(PANEL),
-                width: 2 * head_size,
-                stride: 2 * states.stride,
-            };
-            let states = &states.f32s[first * states.stride + column..];
-            self.transpose_keys(keys::halves(states), layout, keys::halves_mut(packed));
         }
     }
 }

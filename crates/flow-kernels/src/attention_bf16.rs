@@ -43,12 +43,19 @@ impl Kernels {
         let (head_size, tokens) = (config.head_size, states.count);
         let (rows_max, unit) = (self.table().bf16.rows, self.table().bf16.unit);
         let stride = tokens.next_multiple_of(PANEL);
+        let key_values = head_size.div_ceil(2) * 2;
+        buffers.keys.set_len(stride * key_values);
         buffers.scores.set_len(rows_max * stride);
         buffers.weights.set_len(rows_max * stride);
         buffers.sums.set_len(rows_max * PANEL);
         for index in 0..config.heads {
             let columns = HeadColumns::new(index, head_size);
-            self.pack_keys(&mut buffers.keys, states, columns.keys, head_size);
+            let keys = RowLayout {
+                rows: tokens,
+                width: head_size,
+                stride: states.stride,
+            };
+            self.pack_keys(&states.bf16s[columns.keys..], keys, &mut buffers.keys);
             let head = Head {
                 kernels: self,
                 config,
@@ -66,28 +73,6 @@ impl Kernels {
             }
         }
         (self.table().finish)();
-    }
-
-    /// Transposes the keys into panels of pairs. The padding of the last panel is unspecified: its scores are never read.
-    fn pack_keys(
-        &self,
-        packed: &mut AlignedVec<u16>,
-        states: &Rows<'_>,
-        column: usize,
-        head_size: usize,
-    ) {
-        let panel_values = head_size.div_ceil(2) * 2 * PANEL;
-        packed.set_len(states.count.div_ceil(PANEL) * panel_values);
-        for (panel, packed) in packed.chunks_exact_mut(panel_values).enumerate() {
-            let first = panel * PANEL;
-            let keys = RowLayout {
-                rows: (states.count - first).min(PANEL),
-                width: head_size,
-                stride: states.stride,
-            };
-            let states = &states.bf16s[first * states.stride + column..];
-            self.transpose_keys(states, keys, packed);
-        }
     }
 
     /// Computes the products of some queries with all keys.

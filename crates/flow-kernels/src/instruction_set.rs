@@ -22,8 +22,8 @@ pub enum InstructionSet {
     Avx512,
     /// AVX-512 VNNI: sums of products of 8-bit integers.
     Avx512Vnni,
-    /// AVX-512 BF16. All processors that have it have AVX-512 VNNI too. Those of Intel multiply 32-bit floats at least as fast, so it
-    /// is used there only if it is asked for.
+    /// AVX-512 BF16. All processors that have it have AVX-512 VNNI too. Intel processors multiply 32-bit floats at least as
+    /// fast, so they use it only on request.
     Avx512Bf16,
     /// AMX with bf16 and 8-bit integers.
     Amx,
@@ -76,7 +76,7 @@ impl InstructionSet {
         )
     }
 
-    /// Whether it is used where the machine has it and nobody names an instruction set.
+    /// Whether it is used by default on machines that have it.
     pub(crate) fn is_default(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]

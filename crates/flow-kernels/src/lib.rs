@@ -40,7 +40,7 @@
 //! (`x86::prefetch`). 14 rows through the products of six layers then take 1.7 instead of 2.5 ms in `f32` on a Xeon, and 98
 //! rows still gain an eighth.
 //!
-//! On a Xeon of the fifth generation without AMX, a core does 175 GFLOP/s in registers in `f32`, and its products reach 149 to 169. Its
+//! On a 5th-generation Xeon without AMX, a core does 175 GFLOP/s in registers in `f32`, and its products reach 149 to 169. Its
 //! instructions for bf16 do 85, so they are not used (`InstructionSet::is_default`). With values widened to floats, products in bf16 reach 128 to
 //! 145 GFLOP/s.
 //!

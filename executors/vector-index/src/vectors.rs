@@ -139,11 +139,11 @@ impl IndexVectors {
         };
         let candidates = limit.saturating_mul(self.config.oversampling);
         let mut candidates = TopMatches::new(candidates.min(limit.max(CANDIDATES_MAX)));
-        let query = codes.query(vector);
-        let scores = codes.scores(&query).enumerate();
-        let hits = scores.map(|(place, score)| Hit { place, score });
-        hits.filter(|hit| is_there(hit.place))
-            .for_each(|hit| candidates.offer(hit));
+        codes.compare(vector, |place, score| {
+            if is_there(place) {
+                candidates.offer(Hit { place, score });
+            }
+        });
         let mut top = TopMatches::new(limit);
         for Hit { place, .. } in candidates.into_hits() {
             let score = match &self.originals {

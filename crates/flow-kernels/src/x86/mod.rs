@@ -17,10 +17,10 @@ pub(crate) mod avx512_vnni;
 pub(crate) mod avx512_widened;
 pub(crate) mod avx_vnni;
 
-/// Whether the processor is one of Intel's.
+/// Whether this is an Intel processor.
 ///
-/// They multiply bf16 with AVX-512 no faster than 32-bit floats: a core of the fifth generation of Xeon did 85 GFLOP/s in bf16 and 175
-/// in 32-bit floats in registers, where a core of Zen 4 or 5 does twice as many in bf16.
+/// They multiply bf16 with AVX-512 no faster than 32-bit floats: a core of a 5th-generation Xeon did 85 GFLOP/s in bf16 and 175
+/// in 32-bit floats in registers. On Zen 5, products in bf16 run at twice the speed of those in 32-bit floats.
 pub(crate) fn is_intel() -> bool {
     let vendor = __cpuid(0);
     [vendor.ebx, vendor.edx, vendor.ecx]
