@@ -11,7 +11,7 @@ use crate::int8::{Int8Matrix, Int8Tile, RowScale, StateLayout};
 use crate::packed::PackedWeights;
 use crate::precision::CpuPrecision;
 use crate::row_layout::RowLayout;
-use crate::tile::Tile;
+use crate::tile::{PANEL, Tile};
 
 /// The operations of one instruction set in one precision.
 #[derive(Clone, Copy)]
@@ -249,6 +249,20 @@ impl Kernels {
     pub(crate) fn transpose_keys(&self, states: &[u16], keys: RowLayout, packed: &mut [u16]) {
         // SAFETY: the machine has the table's instructions.
         unsafe { (self.table.transpose_keys)(states, keys, packed) }
+    }
+
+    /// Transposes keys into panels of pairs, as many as `packed` has room for. The padding of the last panel is unspecified: its
+    /// scores are never read.
+    pub(crate) fn pack_keys(&self, states: &[u16], keys: RowLayout, packed: &mut [u16]) {
+        let panel_values = keys.width.div_ceil(2) * 2 * PANEL;
+        for (panel, packed) in packed.chunks_exact_mut(panel_values).enumerate() {
+            let first = panel * PANEL;
+            let layout = RowLayout {
+                rows: (keys.rows - first).min(PANEL),
+                ..keys
+            };
+            self.transpose_keys(&states[first * keys.stride..], layout, packed);
+        }
     }
 
     /// Multiplies each row by its factor.

@@ -2,7 +2,6 @@
 //!
 //! A pair of bf16 has as many bits as a 32-bit float, so both are transposed by the same functions.
 
-use crate::kernels::Kernels;
 use crate::row_layout::RowLayout;
 use crate::tile::PANEL;
 
@@ -25,22 +24,6 @@ pub(crate) fn transpose_keys(states: &[u16], keys: RowLayout, packed: &mut [u16]
         let lanes = rows.iter_mut().skip(lane).step_by(PANEL);
         for (to, pair) in lanes.zip(pairs.iter().copied().chain(odd)) {
             *to = pair;
-        }
-    }
-}
-
-impl Kernels {
-    /// Transposes keys into panels of pairs, as many as `packed` has room for. The padding of the last panel is unspecified: its
-    /// scores are never read.
-    pub(crate) fn pack_keys(&self, states: &[u16], keys: RowLayout, packed: &mut [u16]) {
-        let panel_values = keys.width.div_ceil(2) * 2 * PANEL;
-        for (panel, packed) in packed.chunks_exact_mut(panel_values).enumerate() {
-            let first = panel * PANEL;
-            let layout = RowLayout {
-                rows: (keys.rows - first).min(PANEL),
-                ..keys
-            };
-            self.transpose_keys(&states[first * keys.stride..], layout, packed);
         }
     }
 }
