@@ -78,7 +78,7 @@ impl Engine {
         let program = flow_command().get_program().to_owned();
         docker::strip(Path::new(&program), &folder.join("target/release/flow"));
         fs::create_dir(folder.join("docker")).unwrap();
-        for file in ["docker/Dockerfile", ".dockerignore"] {
+        for file in ["docker/Dockerfile", ".dockerignore", "LICENSE"] {
             fs::copy(root().join(file), folder.join(file)).unwrap();
         }
     }
