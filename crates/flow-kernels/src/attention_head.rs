@@ -67,25 +67,10 @@ impl Head<'_> {
 
     /// Applies an unnormalized softmax to each row of scores, and returns the factor that normalizes each row.
     pub(crate) fn softmax(&self, rows: &Range<usize>, scores: &mut [f32]) -> [f32; ROWS_MAX] {
-        let scale = self.add_bias(rows, scores);
+        let scale = self.add_bias(rows, &(0..self.tokens), (scores, self.stride()));
         let mut factors = [0.0; ROWS_MAX];
         self.kernels
             .softmax(scores, self.layout(rows), scale, &mut factors);
-        factors
-    }
-
-    /// As [`Self::softmax`], with weights in bf16. What lies behind the weights of a row becomes zero.
-    pub(crate) fn softmax_bf16(
-        &self,
-        rows: &Range<usize>,
-        scores: &mut [f32],
-        weights: &mut [u16],
-    ) -> [f32; ROWS_MAX] {
-        let scale = self.add_bias(rows, scores);
-        let mut factors = [0.0; ROWS_MAX];
-        let to = (&mut factors[..], weights);
-        self.kernels
-            .softmax_bf16(scores, self.layout(rows), scale, to);
         factors
     }
 
@@ -98,15 +83,20 @@ impl Head<'_> {
         }
     }
 
-    /// Adds the position bias to scores, if the model has one. Returns the scale that is left to apply.
-    fn add_bias(&self, rows: &Range<usize>, scores: &mut [f32]) -> f32 {
+    /// Adds the position bias to scores of some keys, if the model has one. Returns the scale that is left to apply.
+    pub(crate) fn add_bias(
+        &self,
+        rows: &Range<usize>,
+        keys: &Range<usize>,
+        (scores, stride): (&mut [f32], usize),
+    ) -> f32 {
         let scale = self.config.scale;
         let Some(bias) = &self.config.position_bias else {
             return scale;
         };
-        let scores = scores.chunks_exact_mut(self.stride());
-        for (query, scores) in rows.clone().zip(scores) {
-            bias.add(self.index, query, scale, &mut scores[..self.tokens]);
+        for (query, scores) in rows.clone().zip(scores.chunks_exact_mut(stride)) {
+            let scores = &mut scores[..keys.len()];
+            bias.add((self.index, query, keys.start), scale, scores);
         }
         1.0
     }
@@ -146,11 +136,11 @@ impl Head<'_> {
 }
 
 impl PositionBias<'_> {
-    /// Scales one row of scores, and adds the bias of each key's distance.
-    fn add(&self, head: usize, query: usize, scale: f32, scores: &mut [f32]) {
+    /// Scales scores of one query with keys from `key` on, and adds the bias of each key's distance.
+    fn add(&self, (head, query, key): (usize, usize, usize), scale: f32, scores: &mut [f32]) {
         let distances = 2 * self.max_tokens - 1;
         let values = &self.values[head * distances..][..distances];
-        let values = &values[self.max_tokens - 1 - query..][..scores.len()];
+        let values = &values[self.max_tokens - 1 + key - query..][..scores.len()];
         for (score, value) in scores.iter_mut().zip(values) {
             *score = *score * scale + value;
         }

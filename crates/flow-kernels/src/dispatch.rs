@@ -6,7 +6,7 @@ use crate::keys::{TransposeKeysFn, transpose_keys};
 #[cfg(target_arch = "aarch64")]
 use crate::neon;
 use crate::portable;
-use crate::tile::{PANEL, TileFn};
+use crate::tile::{PANEL, PanelsFn, TileFn};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::{
     amx, avx_vnni, avx2, avx2_bf16, avx2_int8, avx2_quantize, avx512, avx512_bf16, avx512_gelu,
@@ -35,6 +35,8 @@ pub(crate) struct DispatchTable {
     pub(crate) f32: TileKernel<TileFn<f32>>,
     /// Computes tiles of bf16.
     pub(crate) bf16: TileKernel<TileFn<u16>>,
+    /// Computes tiles of bf16 for several panels, if that is faster than one after the other.
+    pub(crate) panels_bf16: Option<PanelsFn>,
     /// Computes tiles of 8-bit integers.
     pub(crate) int8: TileKernel<Int8TileFn>,
     pub(crate) transpose_keys: TransposeKeysFn,
@@ -69,6 +71,7 @@ const fn amx_kernel<F: Copy>(tile: F) -> TileKernel<F> {
 pub(crate) static PORTABLE: DispatchTable = DispatchTable {
     f32: kernel(portable::tile_f32, portable::ROWS, PANEL),
     bf16: kernel(portable::tile_bf16, portable::ROWS, PANEL),
+    panels_bf16: None,
     int8: kernel(portable::tile_int8, portable::ROWS, PANEL),
     transpose_keys,
     finish: no_op,
@@ -79,6 +82,7 @@ pub(crate) static PORTABLE: DispatchTable = DispatchTable {
 pub(crate) static AVX2: DispatchTable = DispatchTable {
     f32: kernel(avx2::tile_f32, avx2::ROWS, avx2::COLUMNS),
     bf16: kernel(avx2_bf16::tile_bf16, avx2::ROWS, avx2::COLUMNS),
+    panels_bf16: None,
     int8: kernel(avx2_int8::tile_int8, avx2_int8::ROWS, avx2::COLUMNS),
     transpose_keys,
     finish: no_op,
@@ -119,7 +123,7 @@ pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
     elementwise: Elementwise {
         round: avx512_bf16::round,
         gelu_bf16: Some(avx512_gelu::gelu_bf16),
-        softmax_bf16: avx512_softmax::softmax_bf16,
+        weigh_bf16: avx512_softmax::weigh_bf16,
         ..AVX512.elementwise
     },
     ..AVX512_VNNI
@@ -128,6 +132,7 @@ pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AMX: DispatchTable = DispatchTable {
     bf16: amx_kernel(amx::tile_bf16),
+    panels_bf16: Some(amx::panels_bf16),
     int8: amx_kernel(amx::tile_int8),
     finish: amx::release,
     ..AVX512_BF16
@@ -137,6 +142,7 @@ pub(crate) static AMX: DispatchTable = DispatchTable {
 pub(crate) static NEON: DispatchTable = DispatchTable {
     f32: kernel(neon::tile_f32, neon::ROWS, PANEL),
     bf16: kernel(portable::tile_bf16, portable::ROWS, PANEL),
+    panels_bf16: None,
     int8: kernel(portable::tile_int8, portable::ROWS, PANEL),
     transpose_keys,
     finish: no_op,

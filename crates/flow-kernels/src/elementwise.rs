@@ -6,9 +6,10 @@
 use crate::bf16;
 use crate::int8::{RowScale, StateLayout, rotate};
 use crate::row_layout::RowLayout;
+use crate::tile::PANEL;
 
 /// Independent sums and maxima that a loop keeps: one AVX-512 register.
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// Applies an activation in place.
 ///
@@ -25,11 +26,11 @@ pub(crate) type ActivateBf16Fn = unsafe fn(&mut [f32], RowLayout, &mut [u16], us
 /// # Safety
 /// As for [`ActivateFn`].
 pub(crate) type SoftmaxFn = unsafe fn(&mut [f32], RowLayout, f32, &mut [f32]);
-/// As [`SoftmaxFn`], and rounds the results to bf16. What lies behind them in a row becomes zero.
+/// Turns scores into weights in bf16.
 ///
 /// # Safety
 /// As for [`ActivateFn`].
-pub(crate) type SoftmaxBf16Fn = unsafe fn(&mut [f32], RowLayout, f32, &mut [f32], &mut [u16]);
+pub(crate) type WeighBf16Fn = unsafe fn(&mut ScoreBlock<'_>);
 /// Multiplies each row by a factor.
 ///
 /// # Safety
@@ -56,7 +57,7 @@ pub(crate) type QuantizeFn = unsafe fn(&[f32], &StateLayout, &mut [f32], &mut [u
 #[derive(Clone, Copy)]
 pub(crate) struct Elementwise {
     pub(crate) softmax: SoftmaxFn,
-    pub(crate) softmax_bf16: SoftmaxBf16Fn,
+    pub(crate) weigh_bf16: WeighBf16Fn,
     pub(crate) scale_rows: ScaleRowsFn,
     pub(crate) gelu: ActivateFn,
     /// GELU of rows of one panel in bf16, if that is faster than GELU and rounding.
@@ -79,17 +80,34 @@ pub(crate) struct LayerNormArgs<'a> {
     pub(crate) epsilon: f32,
 }
 
+/// The scores of some queries with a block of keys, which become weights: `exp(scale · (score − shift))`.
+pub(crate) struct ScoreBlock<'a> {
+    /// Unspecified afterwards, and before in the last register of a row behind its width.
+    pub(crate) scores: &'a mut [f32],
+    /// A row has as many scores as the block has keys. Its stride is a multiple of the panel.
+    pub(crate) layout: RowLayout,
+    pub(crate) scale: f32,
+    /// The shift of each row.
+    pub(crate) shifts: &'a [f32],
+    /// To which the weights of each row are added before they are rounded, lane by lane.
+    pub(crate) sums: &'a mut [[f32; LANES]],
+    /// Where weights go. What lies behind those of a row becomes zero, up to the next multiple of the panel.
+    pub(crate) weights: &'a mut [u16],
+    /// Distance from one row of weights to the next.
+    pub(crate) weights_stride: usize,
+}
+
 /// Compiles the functions for an instruction set.
 macro_rules! elementwise {
     ($name:ident, $fused:literal $(, $features:literal)?) => {
         pub(crate) mod $name {
-            use crate::elementwise::{self, Elementwise, LayerNormArgs, map, max};
+            use crate::elementwise::{self, Elementwise, LayerNormArgs, ScoreBlock, map, max};
             use crate::int8::{RowScale, StateLayout};
             use crate::row_layout::RowLayout;
 
             pub(crate) const TABLE: Elementwise = Elementwise {
                 softmax,
-                softmax_bf16,
+                weigh_bf16,
                 scale_rows,
                 gelu,
                 gelu_bf16: None,
@@ -113,18 +131,8 @@ macro_rules! elementwise {
             }
 
             $(#[target_feature(enable = $features)])?
-            fn softmax_bf16(
-                values: &mut [f32],
-                layout: RowLayout,
-                scale: f32,
-                factors: &mut [f32],
-                weights: &mut [u16],
-            ) {
-                softmax(values, layout, scale, factors);
-                elementwise::round(values, layout, weights, layout.stride);
-                for row in weights.chunks_mut(layout.stride).take(layout.rows) {
-                    row[layout.width..].fill(0);
-                }
+            fn weigh_bf16(block: &mut ScoreBlock<'_>) {
+                elementwise::weigh_bf16::<$fused>(block);
             }
 
             $(#[target_feature(enable = $features)])?
@@ -394,6 +402,31 @@ fn softmax<const FUSED: bool>(row: &mut [f32], count: usize, maximum: f32, scale
     1.0 / reduce(sums, |a, b| a + b)
 }
 
+/// As [`WeighBf16Fn`].
+#[inline(always)]
+fn weigh_bf16<const FUSED: bool>(block: &mut ScoreBlock<'_>) {
+    let layout = block.layout;
+    let rows = block.scores.chunks_mut(layout.stride).zip(block.shifts);
+    for ((row, shift), sums) in rows.zip(&mut *block.sums).take(layout.rows) {
+        pad(row, layout.width);
+        let (lanes, _) = row[..layout.width.next_multiple_of(LANES)].as_chunks_mut::<LANES>();
+        for chunk in lanes {
+            for (sum, value) in sums.iter_mut().zip(chunk) {
+                *value = exp::<FUSED>((*value - shift) * block.scale);
+                *sum += *value;
+            }
+        }
+    }
+    round(block.scores, layout, block.weights, block.weights_stride);
+    for row in block
+        .weights
+        .chunks_mut(block.weights_stride)
+        .take(layout.rows)
+    {
+        row[layout.width..layout.width.next_multiple_of(PANEL)].fill(0);
+    }
+}
+
 /// A score whose exponential is zero. Multiplying it by a scale does not overflow.
 const PADDING: f32 = -1e30;
 
@@ -402,6 +435,20 @@ const PADDING: f32 = -1e30;
 /// The row must be long enough for whole chunks of lanes; values beyond `count` are unspecified before.
 #[inline(always)]
 fn maximum(row: &mut [f32], count: usize) -> f32 {
+    pad(row, count);
+    let (lanes, _) = row[..count.next_multiple_of(LANES)].as_chunks::<LANES>();
+    let mut maxima = [PADDING; LANES];
+    for chunk in lanes {
+        for (maximum, value) in maxima.iter_mut().zip(chunk) {
+            *maximum = max(*value, *maximum);
+        }
+    }
+    reduce(maxima, max)
+}
+
+/// Fills the last chunk of lanes of the first `count` values with [`PADDING`].
+#[inline(always)]
+fn pad(row: &mut [f32], count: usize) {
     let (lanes, _) = row[..count.next_multiple_of(LANES)].as_chunks_mut::<LANES>();
     let (last, rest) = (lanes.len() - 1, count - (lanes.len() - 1) * LANES);
     // All lanes are written at once, because a vector load after writes to single lanes would stall.
@@ -414,13 +461,6 @@ fn maximum(row: &mut [f32], count: usize) -> f32 {
             PADDING
         }
     });
-    let mut maxima = [PADDING; LANES];
-    for chunk in &*lanes {
-        for (maximum, value) in maxima.iter_mut().zip(chunk) {
-            *maximum = max(*value, *maximum);
-        }
-    }
-    reduce(maxima, max)
 }
 
 /// Adds `added` to `values`, and applies a layer norm to the sums (Ba, Kiros and Hinton, 2016).
@@ -466,7 +506,7 @@ fn sum_of(values: &mut [f32], others: &[f32], function: impl Fn(&mut f32, f32) -
 
 /// Combines all lanes into one value, always in the same order.
 #[inline(always)]
-fn reduce(mut lanes: [f32; LANES], function: impl Fn(f32, f32) -> f32) -> f32 {
+pub(crate) fn reduce(mut lanes: [f32; LANES], function: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {

@@ -5,7 +5,7 @@
 use crate::activation::Activation;
 use crate::activations::{Rows, RowsMut};
 use crate::dispatch::{self, DispatchTable};
-use crate::elementwise::LayerNormArgs;
+use crate::elementwise::{LayerNormArgs, ScoreBlock};
 use crate::instruction_set::InstructionSet;
 use crate::int8::{Int8Matrix, Int8Tile, RowScale, StateLayout};
 use crate::packed::PackedWeights;
@@ -155,6 +155,28 @@ impl Kernels {
         unsafe { (self.table.bf16.tile)(&mut tile) };
     }
 
+    /// Computes tiles of bf16 for the same rows and several panels, which lie one behind the other. Sums begin with zeros.
+    pub(crate) fn panels_bf16(&self, mut tile: Tile<'_, u16>, panels: usize) {
+        let table = self.table;
+        let is_short = (1..=table.bf16.steps).contains(&tile.k);
+        let panel_values = tile.k * tile.b_stride;
+        for panel in 0..panels {
+            let tile = Tile {
+                b: &tile.b[panel * panel_values..],
+                c: &mut tile.c[panel * PANEL..],
+                ..tile
+            };
+            match table.panels_bf16.filter(|_| is_short) {
+                Some(_) => tile.check(2, table.bf16.rows),
+                None => self.tile_bf16(tile),
+            }
+        }
+        if let Some(compute) = table.panels_bf16.filter(|_| is_short && panels > 0) {
+            // SAFETY: the machine has the table's instructions, and the tile of each panel has just been checked.
+            unsafe { compute(&mut tile, panels) };
+        }
+    }
+
     /// Computes a tile of 8-bit integers.
     pub(crate) fn tile_int8(&self, mut tile: Int8Tile<'_>) {
         tile.check(self.table.int8.rows);
@@ -232,17 +254,10 @@ impl Kernels {
         unsafe { (self.table.elementwise.softmax)(values, layout, scale, factors) }
     }
 
-    /// As [`Self::softmax`], and rounds the weights to bf16. Rows of `weights` are as far apart as those of `values`; what
-    /// lies behind the weights of a row becomes zero. `values` are unspecified afterwards.
-    pub(crate) fn softmax_bf16(
-        &self,
-        values: &mut [f32],
-        layout: RowLayout,
-        scale: f32,
-        (factors, weights): (&mut [f32], &mut [u16]),
-    ) {
+    /// Turns scores into weights in bf16.
+    pub(crate) fn weigh_bf16(&self, block: &mut ScoreBlock<'_>) {
         // SAFETY: the machine has the table's instructions.
-        unsafe { (self.table.elementwise.softmax_bf16)(values, layout, scale, factors, weights) }
+        unsafe { (self.table.elementwise.weigh_bf16)(block) }
     }
 
     /// Transposes up to a panel of keys. See [`crate::keys::TransposeKeysFn`].

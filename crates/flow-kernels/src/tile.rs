@@ -48,6 +48,14 @@ pub(crate) struct Tile<'a, T> {
 /// The machine must have the kernel's instructions, and [`Tile::check`] must have passed for its number of rows.
 pub(crate) type TileFn<T> = unsafe fn(&mut Tile<'_, T>);
 
+/// A kernel that computes the tiles of the same rows with several panels, which lie one behind the other. A panel has at most
+/// as many steps as the kernel multiplies at once. Sums begin with zeros.
+///
+/// # Safety
+///
+/// As for [`TileFn`], for each panel. There must be at least one panel and one step.
+pub(crate) type PanelsFn = unsafe fn(&mut Tile<'_, u16>, usize);
+
 /// A bias of zeros.
 pub(crate) static NO_BIAS: Zeros = Zeros([0.0; PANEL]);
 

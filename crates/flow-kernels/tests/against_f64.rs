@@ -147,6 +147,11 @@ struct AttentionCase {
     heads: usize,
     head_size: usize,
     max_tokens: Option<usize>,
+    scale: f32,
+    /// Added to every position bias.
+    shift: f32,
+    /// Values are multiples of this, so that rounding them changes nothing; or 0.
+    grid: f32,
 }
 
 #[track_caller]
@@ -157,14 +162,28 @@ fn check_attention(kernels: &Kernels, case: &AttentionCase) {
         heads,
         head_size,
         max_tokens,
+        scale,
+        shift,
+        grid,
     } = case;
     let mut random = Random((tokens + heads * 100 + head_size * 1000) as u32);
-    let values = random.values(tokens * heads * head_size * 3);
-    let bias = max_tokens.map(|tokens| (tokens, random.values(heads * (2 * tokens - 1))));
+    let mut values = random.values(tokens * heads * head_size * 3);
+    if grid > 0.0 {
+        values
+            .iter_mut()
+            .for_each(|value| *value = (*value / grid).round() * grid);
+    }
+    let bias = max_tokens.map(|tokens| {
+        let values = random.values(heads * (2 * tokens - 1)).into_iter();
+        (
+            tokens,
+            values.map(|value| value + shift).collect::<Vec<_>>(),
+        )
+    });
     let attention = AttentionConfig {
         heads,
         head_size,
-        scale: 1.7,
+        scale,
         position_bias: bias.as_ref().map(|(max_tokens, values)| PositionBias {
             values,
             max_tokens: *max_tokens,
@@ -248,10 +267,36 @@ fn attention_of_odd_shapes_is_correct() {
                         heads: 2,
                         head_size,
                         max_tokens,
+                        scale: 1.7,
+                        shift: 0.0,
+                        grid: 0.0,
                     };
                     check_attention(&kernels, &case);
                     let storage = Storage::Bf16;
                     check_attention(&kernels, &AttentionCase { storage, ..case });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_is_correct_where_exponentials_of_scores_are_not_finite_or_zero() {
+    for kernels in all_kernels() {
+        for tokens in [1, 17, 71, 130] {
+            for (scale, shift) in [(100.0, 0.0), (1.7, 200.0), (1.7, -200.0), (100.0, -40.0)] {
+                for storage in [Storage::F32, Storage::Bf16] {
+                    let case = AttentionCase {
+                        storage,
+                        tokens,
+                        heads: 2,
+                        head_size: 4,
+                        max_tokens: Some(140),
+                        scale,
+                        shift,
+                        grid: 0.125,
+                    };
+                    check_attention(&kernels, &case);
                 }
             }
         }

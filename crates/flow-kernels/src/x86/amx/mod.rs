@@ -32,7 +32,7 @@ use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use bf16::tile_bf16;
+pub(crate) use bf16::{panels_bf16, tile_bf16};
 pub(crate) use int8::tile_int8;
 
 /// Maximum rows of a tile: two tile registers.

@@ -269,3 +269,110 @@ macro_rules! product {
 product!(BF16, "tdpbf16ps");
 // Products of four unsigned integers (states) and four signed ones (weights), with sums in 32-bit integers.
 product!(INT8, "tdpbusd");
+
+/// Multiplies the same rows by several panels of at most [`TILE_STEPS`] steps of bf16. Sums begin with zeros, and those of one panel
+/// lie beside those of the next.
+///
+/// # Safety
+///
+/// As for [`Product::run`], for each panel. There must be at least one panel and one step.
+pub(super) unsafe fn panels_bf16(operands: Operands, panels: usize) {
+    // SAFETY: the tile registers are configured for the operands.
+    unsafe {
+        configure(operands.rows, operands.k);
+        if operands.rows > TILE_ROWS {
+            panels_both(operands, panels);
+        } else {
+            panels_upper(operands, panels);
+        }
+    }
+}
+
+/// [`panels_bf16`] for more than sixteen rows.
+///
+/// # Safety
+///
+/// As for [`panels_bf16`]. The tile registers must be configured.
+#[inline(always)]
+unsafe fn panels_both(operands: Operands, panels: usize) {
+    // SAFETY: the block reads states and weights, and writes sums, all of which the caller has checked. It jumps only to its
+    // own label, and declares all registers that it changes.
+    unsafe {
+        asm!(
+            "tileloadd tmm4, [{a} + {a_stride}]",
+            "tileloadd tmm5, [{a_lower} + {a_stride}]",
+            "2:",
+            "tileloadd tmm6, [{b} + {b_stride}]",
+            "tileloadd tmm7, [{b} + {b_stride} + 64]",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "tilestored [{c} + {c_stride}], tmm0",
+            "tilestored [{c_lower} + {c_stride}], tmm2",
+            "tilestored [{c} + {c_stride} + 64], tmm1",
+            "tilestored [{c_lower} + {c_stride} + 64], tmm3",
+            "add {b}, {panel}",
+            "add {c}, 128",
+            "add {c_lower}, 128",
+            "dec {panels}",
+            "jnz 2b",
+            a = in(reg) operands.a,
+            a_lower = in(reg) operands.a.wrapping_add(TILE_ROWS * operands.a_stride),
+            a_stride = in(reg) operands.a_stride,
+            b = inout(reg) operands.b => _,
+            b_stride = in(reg) WEIGHTS_STRIDE,
+            panel = in(reg) operands.k * WEIGHTS_STRIDE,
+            c = inout(reg) operands.c => _,
+            c_lower = inout(reg) operands.c.wrapping_add(TILE_ROWS * operands.c_stride) => _,
+            c_stride = in(reg) operands.c_stride,
+            panels = inout(reg) panels => _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        );
+    }
+}
+
+/// [`panels_bf16`] for up to sixteen rows.
+///
+/// # Safety
+///
+/// As for [`panels_bf16`]. The tile registers must be configured.
+#[inline(always)]
+unsafe fn panels_upper(operands: Operands, panels: usize) {
+    // SAFETY: as for `panels_both`.
+    unsafe {
+        asm!(
+            "tileloadd tmm4, [{a} + {a_stride}]",
+            "2:",
+            "tileloadd tmm6, [{b} + {b_stride}]",
+            "tileloadd tmm7, [{b} + {b_stride} + 64]",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tilestored [{c} + {c_stride}], tmm0",
+            "tilestored [{c} + {c_stride} + 64], tmm1",
+            "add {b}, {panel}",
+            "add {c}, 128",
+            "dec {panels}",
+            "jnz 2b",
+            a = in(reg) operands.a,
+            a_stride = in(reg) operands.a_stride,
+            b = inout(reg) operands.b => _,
+            b_stride = in(reg) WEIGHTS_STRIDE,
+            panel = in(reg) operands.k * WEIGHTS_STRIDE,
+            c = inout(reg) operands.c => _,
+            c_stride = in(reg) operands.c_stride,
+            panels = inout(reg) panels => _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        );
+    }
+}
