@@ -159,6 +159,7 @@ impl Kernels {
     pub(crate) fn panels_bf16(&self, mut tile: Tile<'_, u16>, panels: usize) {
         let table = self.table;
         let is_short = (1..=table.bf16.steps).contains(&tile.k);
+        let at_once = table.panels_bf16.filter(|_| is_short && panels > 0);
         let panel_values = tile.k * tile.b_stride;
         for panel in 0..panels {
             let tile = Tile {
@@ -166,12 +167,12 @@ impl Kernels {
                 c: &mut tile.c[panel * PANEL..],
                 ..tile
             };
-            match table.panels_bf16.filter(|_| is_short) {
+            match at_once {
                 Some(_) => tile.check(2, table.bf16.rows),
                 None => self.tile_bf16(tile),
             }
         }
-        if let Some(compute) = table.panels_bf16.filter(|_| is_short && panels > 0) {
+        if let Some(compute) = at_once {
             // SAFETY: the machine has the table's instructions, and the tile of each panel has just been checked.
             unsafe { compute(&mut tile, panels) };
         }
