@@ -79,3 +79,6 @@ const CONFINED: &str = env!("CARGO_BIN_EXE_confined");
 
 /// The executor of `src/bin/faulty.rs`.
 const FAULTY: &str = env!("CARGO_BIN_EXE_faulty");
+
+/// The executor that records each request that it runs.
+const RECORDER: &str = env!("CARGO_BIN_EXE_recorder");

@@ -7,7 +7,9 @@ mod engines;
 mod load;
 mod tutorial;
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +19,8 @@ use flow_tests::{Program, eventually, flow_command, skipped};
 
 use self::engines::Swarm;
 use self::load::{Gateways, Question};
-use crate::docker::{DockerTest, must};
+use crate::RECORDER;
+use crate::docker::{DockerTest, must, strip};
 
 /// The port of the gateways at the engines' addresses.
 const PORT: u16 = 54321;
@@ -94,6 +97,32 @@ impl Deployed {
         must(&["build", "-q", "-t", &name, &folder.display().to_string()]);
         self.swarm.load(&name);
         name
+    }
+
+    /// An image of the executor that records what it runs, on all engines.
+    fn recorder_image(&self, version: u32) -> String {
+        let name = self.docker.name(&format!("recorder-{version}"));
+        let folder = self.docker.folder().join(format!("recorder-{version}"));
+        fs::create_dir_all(&folder).unwrap();
+        strip(Path::new(RECORDER), &folder.join("recorder"));
+        let dockerfile = format!(
+            "FROM {}\nCOPY recorder /usr/local/bin/\nLABEL version={version}\n\
+             ENV FLOW_LISTEN_PORT={PORT} FLOW_LOG_TO=stdout\n\
+             ENTRYPOINT [\"/usr/local/bin/recorder\"]\nCMD []\n",
+            self.image
+        );
+        fs::write(folder.join("Dockerfile"), dockerfile).unwrap();
+        must(&["build", "-q", "-t", &name, &folder.display().to_string()]);
+        self.swarm.load(&name);
+        name
+    }
+
+    /// A folder that all containers may write to: the engines share the files of this machine.
+    fn shared_folder(&self) -> PathBuf {
+        let folder = self.docker.folder().join("shared");
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        folder
     }
 
     /// Waits until the last change of these services is complete.
@@ -231,13 +260,24 @@ fn nothing_is_lost_while_image_flow_file_and_number_of_tasks_change() {
         skipped("three engines of Docker take minutes; `cargo xtask swarm changes` runs this test");
         return;
     };
-    // Requests must not run twice, so each that is lost by an executor fails.
-    let before = "{name: echo, uses: echo, replicas: 3}";
-    let after = format!("{before}, {{name: last, uses: echo, env: {{VERSION: two}}}}");
-    let options = ["--gateways", "3"];
-    let Some(deployed) = Deployed::start(3, before, &options) else {
+    let Some(deployed) = Deployed::prepare(3) else {
         return;
     };
+    let folder_of_runs = deployed.shared_folder();
+    // Requests must not run twice, so each that is lost by an executor fails.
+    let echo = |version| {
+        format!(
+            "{{name: echo, uses: 'docker://{}', replicas: 3, volumes: ['{}:/runs'], \
+             uses_with: {{file: /runs/texts, prefixes: [text], pause_ms: 0}}}}",
+            deployed.recorder_image(version),
+            folder_of_runs.display()
+        )
+    };
+    let (before, changed) = (echo(1), echo(2));
+    let after = format!("{changed}, {{name: last, uses: echo, env: {{VERSION: two}}}}");
+    let options = ["--gateways", "3"];
+    deployed.deploy(&deployed.image, &before, &options);
+    deployed.swarm.settled();
     let image = deployed.new_image();
     let quiet = Duration::from_secs(seconds.into()).div_f64(10.0);
     let scale = |tasks: &str| {
@@ -255,7 +295,7 @@ fn nothing_is_lost_while_image_flow_file_and_number_of_tasks_change() {
         scale("flow_echo=3");
         std::thread::sleep(quiet);
         events.note("new image");
-        deployed.deploy(&image, before, &options);
+        deployed.deploy(&image, &changed, &options);
         deployed.updated(&["flow_echo", "flow_gateway"]);
         std::thread::sleep(quiet);
         events.note("new flow file");
@@ -265,4 +305,23 @@ fn nothing_is_lost_while_image_flow_file_and_number_of_tasks_change() {
         std::thread::sleep(quiet);
     });
     events.finish(&folder, &outcomes);
+    check_runs(&folder_of_runs.join("texts"), &outcomes);
+}
+
+/// Checks that the executors ran each request once, and a request that was sent again no more often than it was sent.
+fn check_runs(file: &Path, outcomes: &[load::Outcome]) {
+    let texts = fs::read_to_string(file).unwrap();
+    let mut runs = BTreeMap::<&str, u32>::new();
+    for text in texts.lines() {
+        *runs.entry(text).or_default() += 1;
+    }
+    for (number, outcome) in outcomes.iter().enumerate() {
+        let count = runs.remove(load::text(number).as_str()).unwrap_or_default();
+        let attempts = outcome.attempts;
+        assert!(
+            (1..=attempts).contains(&count),
+            "request {number} ran {count} times after {attempts} attempts: {outcome:?}"
+        );
+    }
+    assert!(runs.is_empty(), "nobody sent {runs:?}");
 }

@@ -7,7 +7,7 @@ use flow_process::{Facts, KeepsState};
 use serde_json::{Map, Value};
 
 use crate::options::{self, BadOptions};
-use crate::sdk::{Endpoints, Executor, Fork, LoadContext, LoadError};
+use crate::sdk::{Endpoints, Executor, Fork, LoadContext, LoadError, ShortCalls};
 
 /// An executor to serve: its endpoints, and how it is loaded.
 ///
@@ -33,6 +33,7 @@ pub(crate) struct Hooks<E> {
     pub(crate) facts: fn(&E) -> Facts,
     pub(crate) models: fn(&E) -> Models,
     pub(crate) keeps_state: fn(&E) -> KeepsState,
+    pub(crate) short_calls: fn(&E) -> ShortCalls<E>,
 }
 
 impl<E: 'static> Definition<E> {
@@ -51,6 +52,7 @@ impl<E: 'static> Definition<E> {
                 facts: |_| Facts::new(),
                 models: |_| Models::new(),
                 keeps_state: |_| KeepsState::Nowhere,
+                short_calls: |_| ShortCalls::on_worker(),
             },
             raises_exceptions: false,
         }
@@ -94,6 +96,7 @@ impl<E: Executor> Definition<E> {
                 facts: E::facts,
                 models: E::models,
                 keeps_state: E::keeps_state,
+                short_calls: E::short_calls,
             },
             raises_exceptions: false,
         }

@@ -93,8 +93,8 @@ pub use run::{
 pub use sdk::{
     BatchMetric, Batching, CallError, Cancellation, ClassSchema, Count, DocsMatrix, Durations,
     Emit, Endpoints, Executor, Fit, Fork, IntoResults, IntoTokens, LoadContext, LoadError,
-    MethodSchema, Monitor, Parameters, Sizes, Span, SpanParent, Timer, Tokens, add_past_spans,
-    span,
+    MethodSchema, Monitor, Parameters, ShortCalls, Sizes, Span, SpanParent, Timer, Tokens,
+    add_past_spans, span,
 };
 pub use server::{
     Addresses, ColocatedExecutor, ExecutorStatus, Monitoring, ServeError, ServerSettings, serve,

@@ -10,6 +10,7 @@ mod fork;
 mod monitor;
 mod parameters;
 mod schema;
+mod short_calls;
 mod span;
 mod tokens;
 
@@ -26,6 +27,8 @@ pub use fork::Fork;
 pub use monitor::{Count, Durations, Monitor, Sizes, Timer};
 pub use parameters::Parameters;
 pub use schema::{ClassSchema, MethodSchema};
+pub(crate) use short_calls::SharedExecutor;
+pub use short_calls::ShortCalls;
 pub(crate) use span::{EnteredSpan, PastStage, StageCollector, root_span};
 pub use span::{Span, SpanParent, add_past_spans, span};
 pub use tokens::{IntoTokens, Tokens};

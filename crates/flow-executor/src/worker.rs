@@ -3,6 +3,7 @@
 mod exit_policy;
 mod failure_log;
 mod runner;
+mod shared_runner;
 mod threads;
 
 pub(crate) use exit_policy::{ExitPolicy, ExitReason};

@@ -2,7 +2,9 @@
 
 #![warn(missing_docs)]
 
-use flow_executor::{CallError, Document, Endpoints, Executor, LoadContext, LoadError, Parameters};
+use flow_executor::{
+    CallError, Document, Endpoints, Executor, LoadContext, LoadError, Parameters, ShortCalls,
+};
 use serde::Deserialize;
 
 /// Returns documents unchanged; see its `README.md`.
@@ -23,6 +25,10 @@ impl Executor for Echo {
 
     fn endpoints() -> Endpoints<Self> {
         Endpoints::new().default_batch(Self::echo)
+    }
+
+    fn short_calls(&self) -> ShortCalls<Self> {
+        ShortCalls::where_read()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use flow_core::{AccessPaths, Document, EmbeddingType, Tensor};
 use flow_executor::{
     CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
-    ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
+    ModelInfo, ModelKind, Models, Parameters, ShortCalls, ShorterVectors, Tokens,
 };
 use flow_inference::{
     ACCESS_PATHS, ModelFiles, SelectedTexts, TRUNCATE, TRUNCATION_DIRECTION, WithoutText, back_end,
@@ -134,6 +134,14 @@ impl Executor for SentenceEncoder {
             .accepts(FROM_TOKENS, [tokens::SKIP_SPECIAL])
             .on_batch(TOKEN_VECTORS, Self::encode_tokens)
             .accepts(TOKEN_VECTORS, TOKEN_VECTORS_PARAMETERS)
+    }
+
+    fn short_calls(&self) -> ShortCalls<Self> {
+        match self.encoder.gpu() {
+            None => ShortCalls::where_read(),
+            // Its calls wait for it.
+            Some(_) => ShortCalls::on_worker(),
+        }
     }
 
     fn facts(&self) -> Facts {

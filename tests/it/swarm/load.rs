@@ -134,7 +134,7 @@ impl Gateways {
     /// reply.
     async fn ask(&self, number: usize, question: Question) -> (u32, Option<String>, bool) {
         let begun = Instant::now();
-        let text = format!("text {number}");
+        let text = text(number);
         let request = texts(question.endpoint(), &[&text]);
         let (mut attempts, mut failure) = (0, None);
         while begun.elapsed() < GIVES_UP {
@@ -192,6 +192,11 @@ impl Gateways {
         outcomes.sort_by_key(|it| it.due);
         outcomes
     }
+}
+
+/// The text of the request with this number.
+pub(super) fn text(number: usize) -> String {
+    format!("text {number}")
 }
 
 /// Checks that each request has one good reply.

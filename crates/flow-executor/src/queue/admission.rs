@@ -4,10 +4,12 @@
 //! down. Refusing requests would not do: stock gateways turn RESOURCE_EXHAUSTED into an unknown error. Each class has
 //! its own bounds, so bulk requests never keep interactive ones out.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use flow_core::{Code, Failure};
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::yield_now;
 
 use super::admitted::AdmittedRequest;
 use super::batcher::PriorityClass;
@@ -29,8 +31,26 @@ pub(crate) struct Admission {
     queue: Arc<CallQueue>,
     interactive: Bounds,
     bulk: Bounds,
+    short_calls: ShortCallsHere,
     _callers: Arc<CallersGuard>,
 }
+
+/// Runs short calls on the thread of their caller.
+pub(crate) trait ShortCallRunner: Send + Sync {
+    /// Whether a call is short, if it is the only one.
+    fn may_be_short(&self, call: &Call) -> bool;
+
+    /// Runs all calls that wait, if they are short and nothing else uses the executor. Returns whether no call waits any
+    /// more.
+    fn run_short_calls(&self, queue: &CallQueue) -> bool;
+}
+
+/// What runs short calls here, once the executor is loaded, if its author lets it.
+#[derive(Clone, Default)]
+pub(crate) struct ShortCallsHere(Arc<OnceLock<Arc<dyn ShortCallRunner>>>);
+
+/// Wakes a worker when it is dropped.
+struct Announcement<'q>(Option<&'q CallQueue>);
 
 /// How much of the bounds is used. It does not count as a source of requests, as an [`Admission`] does.
 #[derive(Debug, Clone)]
@@ -52,8 +72,14 @@ impl Admission {
             queue: Arc::clone(queue),
             interactive: bounds(),
             bulk: bounds(),
+            short_calls: ShortCallsHere::default(),
             _callers: Arc::new(queue.register_callers()),
         }
+    }
+
+    /// Where to put what runs short calls.
+    pub(crate) fn short_calls(&self) -> ShortCallsHere {
+        self.short_calls.clone()
     }
 
     /// Shows how much of the bounds is used.
@@ -66,19 +92,20 @@ impl Admission {
     pub(crate) async fn admit(
         &self,
         class: PriorityClass,
-        bytes: usize,
+        len: usize,
     ) -> Result<AdmittedRequest, Failure> {
         let bounds = match class {
             PriorityClass::Interactive => &self.interactive,
             PriorityClass::Bulk => &self.bulk,
         };
-        let units = u32::try_from(bytes.div_ceil(BYTES_UNIT)).unwrap_or(u32::MAX);
+        let units = u32::try_from(len.div_ceil(BYTES_UNIT)).unwrap_or(u32::MAX);
         let units = units.min(bounds.bytes_max);
         // Bytes come first: a request that waits for them does not take a place from smaller ones.
         let bytes = bounds.bytes.clone().acquire_many_owned(units).await;
         let request = bounds.requests.clone().acquire_owned().await;
         Ok(AdmittedRequest {
             class,
+            len,
             permit: request.map_err(|_closed| workers_ended())?,
             bytes: Arc::new(bytes.map_err(|_closed| workers_ended())?),
         })
@@ -91,7 +118,11 @@ impl Admission {
         request: CallRequest,
     ) -> Result<CallOutput, Failure> {
         let (reply, output) = oneshot::channel();
-        self.enqueue(admitted, request, ReplySender::once(reply))?;
+        let call = Call::new(admitted, request, ReplySender::once(reply));
+        match self.short_calls.get(&call) {
+            Some(runner) => self.run_here(call, runner).await?,
+            None => self.enqueue(call)?,
+        }
         output.await.unwrap_or_else(|_| Err(workers_ended()))
     }
 
@@ -102,18 +133,55 @@ impl Admission {
         request: CallRequest,
     ) -> Result<StreamedDocuments, Failure> {
         let (reply, documents) = DocumentSender::new();
-        self.enqueue(admitted, request, ReplySender::Stream(reply))?;
+        self.enqueue(Call::new(admitted, request, ReplySender::Stream(reply)))?;
         Ok(documents)
     }
 
-    fn enqueue(
-        &self,
-        admitted: AdmittedRequest,
-        request: CallRequest,
-        reply: ReplySender,
-    ) -> Result<(), Failure> {
-        let is_queued = self.queue.push(Call::new(admitted, request, reply));
+    fn enqueue(&self, call: Call) -> Result<(), Failure> {
+        let is_queued = self.queue.push(call);
         is_queued.then_some(()).ok_or_else(workers_ended)
+    }
+
+    /// Runs a call here, with all that wait, if they are short together, and leaves them to a worker otherwise.
+    async fn run_here(&self, call: Call, runner: &dyn ShortCallRunner) -> Result<(), Failure> {
+        if !self.queue.push_unannounced(call) {
+            return Err(workers_ended());
+        }
+        let mut announcement = Announcement(Some(&self.queue));
+        // Requests that have arrived as well are decoded meanwhile, and may share the call.
+        yield_now().await;
+        if runner.run_short_calls(&self.queue) {
+            announcement.0 = None;
+        }
+        Ok(())
+    }
+}
+
+impl ShortCallsHere {
+    pub(crate) fn set(&self, runner: Arc<dyn ShortCallRunner>) {
+        // There is one executor, which is loaded once.
+        drop(self.0.set(runner));
+    }
+
+    /// What may run this call here.
+    fn get(&self, call: &Call) -> Option<&dyn ShortCallRunner> {
+        let runner = self.0.get()?;
+        runner.may_be_short(call).then_some(&**runner)
+    }
+}
+
+impl fmt::Debug for ShortCallsHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_set = self.0.get().is_some();
+        f.debug_tuple("ShortCallsHere").field(&is_set).finish()
+    }
+}
+
+impl Drop for Announcement<'_> {
+    fn drop(&mut self) {
+        if let Some(queue) = self.0 {
+            queue.wake();
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use super::batcher::PriorityClass;
 #[derive(Debug)]
 pub(crate) struct AdmittedRequest {
     pub(crate) class: PriorityClass,
+    /// The memory that it takes, in bytes.
+    pub(crate) len: usize,
     /// The right to wait in the queue.
     pub(crate) permit: OwnedSemaphorePermit,
     /// The right to take memory. The call and the task that makes the reply share it.

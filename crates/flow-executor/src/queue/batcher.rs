@@ -146,6 +146,11 @@ impl<R: QueuedRequest> Batcher<R> {
         self.groups.is_empty()
     }
 
+    /// The requests that wait.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &R> {
+        self.groups.iter().flat_map(|group| &group.waiting)
+    }
+
     pub(crate) fn push(&mut self, request: R) {
         match self.groups.iter_mut().find(|group| group.accepts(&request)) {
             Some(group) => group.push(request),

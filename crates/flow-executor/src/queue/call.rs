@@ -48,6 +48,8 @@ pub(crate) struct Call {
     weights: Option<Vec<usize>>,
     pub(crate) reply: ReplySender,
     arrived: Instant,
+    /// The memory that its request takes, in bytes.
+    len: usize,
     /// The right to wait in the queue.
     permit: Option<OwnedSemaphorePermit>,
     /// The right to take memory, for as long as there are documents.
@@ -66,6 +68,7 @@ impl Call {
     pub(crate) fn new(admitted: AdmittedRequest, request: CallRequest, reply: ReplySender) -> Self {
         let AdmittedRequest {
             class,
+            len,
             permit,
             bytes,
         } = admitted;
@@ -74,9 +77,9 @@ impl Call {
             ReplySender::Once(_) if !request.documents.is_empty() => request.method.rule,
             _ => BatchRule::Alone,
         };
-        let len = |document: &Document| document.encode().len();
+        let encoded_len = |document: &Document| document.encode().len();
         let weights = match rule.metric() {
-            BatchMetric::Bytes => Some(request.documents.iter().map(len).collect()),
+            BatchMetric::Bytes => Some(request.documents.iter().map(encoded_len).collect()),
             BatchMetric::Documents | BatchMetric::Custom => None,
         };
         Self {
@@ -98,9 +101,15 @@ impl Call {
             weights,
             reply,
             arrived: Instant::now(),
+            len,
             permit: Some(permit),
             bytes,
         }
+    }
+
+    /// The memory that its request takes, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     /// How long it has waited in the queue.

@@ -1,7 +1,7 @@
 //! The calls that wait, shared by the server and the workers.
 //!
 //! `batcher.rs` decides which calls leave. A worker that finds none sleeps, and the next call wakes it. A worker that
-//! takes a batch and leaves others wakes the next worker.
+//! takes a batch and leaves others wakes the next worker. A caller may take short calls itself.
 
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,17 @@ pub(crate) enum Work {
     Run(Vec<Call>, LeaveReason),
 }
 
+/// What a caller finds that would run calls itself.
+#[derive(Debug)]
+pub(crate) enum NextIf {
+    /// Calls that it runs.
+    Work(Work),
+    /// A worker runs those that wait.
+    No,
+    /// No call waits.
+    Empty,
+}
+
 /// Counts a worker. When the last one ends, all waiting calls fail.
 #[derive(Debug)]
 pub(crate) struct WorkerGuard(Arc<CallQueue>);
@@ -75,16 +86,48 @@ impl CallQueue {
     /// Adds a call; `false` if all workers have ended.
     pub(crate) fn push(&self, call: Call) -> bool {
         let mut state = self.lock();
-        if state.workers == 0 {
-            return false;
-        }
-        if call.rule().metric() == BatchMetric::Custom && !call.is_weighed() {
-            state.unweighed.push(call);
-        } else {
-            state.batcher.push(call);
-        }
+        let is_added = state.push(call);
         self.wake_one(&state);
-        true
+        is_added
+    }
+
+    /// Adds a call; `false` if all workers have ended. No worker is woken: the caller asks for work next, or calls
+    /// [`wake`](Self::wake).
+    pub(crate) fn push_unannounced(&self, call: Call) -> bool {
+        self.lock().push(call)
+    }
+
+    /// Wakes a worker if calls wait and one sleeps.
+    pub(crate) fn wake(&self) {
+        let state = self.lock();
+        if state.has_calls() {
+            self.wake_one(&state);
+        }
+    }
+
+    /// The calls that may leave now, for a caller that runs them itself if it wants to, given all that wait.
+    pub(crate) fn next_if(
+        &self,
+        is_wanted: impl FnOnce(&mut dyn Iterator<Item = &Call>) -> bool,
+    ) -> NextIf {
+        let mut state = self.lock();
+        if !state.has_calls() {
+            return NextIf::Empty;
+        }
+        // A worker computes weights.
+        if !state.unweighed.is_empty() || !is_wanted(&mut state.batcher.iter()) {
+            return NextIf::No;
+        }
+        let now = Instant::now();
+        match state.batcher.next(now) {
+            Next::Call(mut batch, reason) => {
+                batch.iter_mut().for_each(|call| call.leave_queue(now));
+                NextIf::Work(Work::Run(batch, reason))
+            }
+            // All callers have gone.
+            Next::Idle => NextIf::Empty,
+            Next::WaitUntil(_) => NextIf::No,
+        }
     }
 
     /// Waits for work; `None` once the queue is empty and no more calls can arrive.
@@ -149,6 +192,24 @@ impl CallQueue {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn push(&mut self, call: Call) -> bool {
+        if self.workers == 0 {
+            return false;
+        }
+        if call.rule().metric() == BatchMetric::Custom && !call.is_weighed() {
+            self.unweighed.push(call);
+        } else {
+            self.batcher.push(call);
+        }
+        true
+    }
+
+    fn has_calls(&self) -> bool {
+        !self.batcher.is_empty() || !self.unweighed.is_empty()
     }
 }
 

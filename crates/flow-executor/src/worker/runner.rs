@@ -18,17 +18,16 @@ use super::failure_log::FailureLog;
 use crate::endpoint_table::EndpointIdx;
 use crate::metrics::ExecutorMetrics;
 use crate::queue::{
-    Call, CallOutput, CallSpans, DocumentSender, LeaveReason, NotSent, ReplySender, ReplyWatch,
-    Timing,
+    Call, CallOutput, CallQueue, CallSpans, DocumentSender, LeaveReason, NotSent, ReplySender,
+    ReplyWatch, Timing, Work,
 };
 use crate::sdk::{
     BatchRule, Binding, CallError, Cancellation, DocsMatrix, Emit, Endpoints, Method, Parameters,
     Tokens, WholeMethod,
 };
 
-/// One executor and what its calls need.
+/// What the calls of an executor need.
 pub(crate) struct CallRunner<E> {
-    pub(crate) executor: E,
     pub(crate) endpoints: Arc<Endpoints<E>>,
     pub(crate) exit: ExitPolicy,
     pub(crate) metrics: Option<ExecutorMetrics>,
@@ -42,8 +41,22 @@ struct CallFailure {
 }
 
 impl<E> CallRunner<E> {
+    /// Does what the queue gave.
+    pub(crate) fn work(&mut self, executor: &mut E, work: Work, queue: &CallQueue) {
+        match work {
+            Work::Run(batch, reason) => self.run(executor, batch, reason),
+            Work::Weigh(calls) => {
+                let wanted = calls.into_iter().filter(|call| !call.reply.is_abandoned());
+                for mut call in wanted {
+                    self.weigh(executor, &mut call);
+                    queue.push(call);
+                }
+            }
+        }
+    }
+
     /// Runs a batch: one request, or several with the same method and parameters.
-    pub(crate) fn run(&mut self, mut batch: Vec<Call>, reason: LeaveReason) {
+    fn run(&mut self, executor: &mut E, mut batch: Vec<Call>, reason: LeaveReason) {
         let Some(first) = batch.first() else { return };
         if let Some(metrics) = &self.metrics {
             count(metrics, &batch, (first.endpoint, reason));
@@ -51,20 +64,21 @@ impl<E> CallRunner<E> {
         let endpoints = Arc::clone(&self.endpoints);
         let Binding { method, .. } = &endpoints.bindings[first.method.0];
         match method {
-            Method::Batch(_) if batch.len() > 1 => self.run_together(method, batch),
-            Method::Whole(whole) if first.rule != BatchRule::Alone => self.run_merged(whole, batch),
+            Method::Batch(_) if batch.len() > 1 => self.run_together(executor, method, batch),
+            Method::Whole(whole) if first.rule != BatchRule::Alone => {
+                self.run_merged(executor, whole, batch)
+            }
             _ => batch
                 .drain(..)
-                .for_each(|call| self.run_alone(method, call)),
+                .for_each(|call| self.run_alone(executor, method, call)),
         }
     }
 
     /// Sets the weights of a call's documents as the executor computes them, or 1 if it panics.
-    pub(crate) fn weigh(&self, call: &mut Call) {
+    fn weigh(&self, executor: &E, call: &mut Call) {
         let Some(weigher) = &self.endpoints.weigher else {
             return call.set_weights(|_| 1);
         };
-        let executor = &self.executor;
         let endpoint = &self.endpoints.bindings[call.method.0].endpoint;
         let weighed = catch_panic(|| {
             call.set_weights(|document| (weigher.0)(executor, endpoint, document));
@@ -77,7 +91,7 @@ impl<E> CallRunner<E> {
     }
 
     /// Calls the method once for the documents of all requests.
-    fn run_together(&mut self, method: &Method<E>, mut batch: Vec<Call>) {
+    fn run_together(&mut self, executor: &mut E, method: &Method<E>, mut batch: Vec<Call>) {
         let Method::Batch(together) = method else {
             return;
         };
@@ -89,7 +103,7 @@ impl<E> CallRunner<E> {
         let time = self.time(&batch);
         let spans = self.spans(&mut batch);
         let outcome = run_method(&batch, || {
-            let tokens = together(&mut self.executor, &mut documents, &batch[0].parameters)?;
+            let tokens = together(executor, &mut documents, &batch[0].parameters)?;
             check_tokens(documents.len(), tokens.as_ref())?;
             Ok(tokens)
         });
@@ -102,7 +116,7 @@ impl<E> CallRunner<E> {
                 for call in batch {
                     // Its caller may have gone during the batch.
                     if !call.reply.is_abandoned() {
-                        self.run_alone(method, call);
+                        self.run_alone(executor, method, call);
                     }
                 }
             }
@@ -111,7 +125,7 @@ impl<E> CallRunner<E> {
 
     /// Calls a method once that could change the number of documents. Here it must not, because each request gets back as
     /// many documents as it sent.
-    fn run_merged(&mut self, method: &WholeMethod<E>, mut batch: Vec<Call>) {
+    fn run_merged(&mut self, executor: &mut E, method: &WholeMethod<E>, mut batch: Vec<Call>) {
         let spans = self.spans(&mut batch);
         let lengths: Vec<usize> = batch.iter().map(|call| call.documents.len()).collect();
         let moved = batch.iter_mut().flat_map(|call| call.documents.drain(..));
@@ -120,7 +134,7 @@ impl<E> CallRunner<E> {
         let parameters = &batch[0].parameters;
         let time = self.time(&batch);
         let outcome = run_method(&batch, || {
-            let results = method(&mut self.executor, &mut documents, parameters)?;
+            let results = method(executor, &mut documents, parameters)?;
             check_merged(before, documents.len(), results.is_some())
         });
         drop(time);
@@ -143,12 +157,12 @@ impl<E> CallRunner<E> {
         }
     }
 
-    fn run_alone(&mut self, method: &Method<E>, call: Call) {
+    fn run_alone(&mut self, executor: &mut E, method: &Method<E>, call: Call) {
         let id = Arc::clone(&call.id);
-        on_behalf_of([id], || self.run_one(method, call));
+        on_behalf_of([id], || self.run_one(executor, method, call));
     }
 
-    fn run_one(&mut self, method: &Method<E>, mut call: Call) {
+    fn run_one(&mut self, executor: &mut E, method: &Method<E>, mut call: Call) {
         let spans = self.spans(std::slice::from_mut(&mut call));
         // Stopped before the reply is sent, so that a caller with the reply finds its time in the metrics.
         let time = self.time(std::slice::from_ref(&call));
@@ -162,7 +176,7 @@ impl<E> CallRunner<E> {
         let entered = cancellation([reply.watch()]).enter();
         let failed = match reply {
             ReplySender::Stream(reply) => {
-                let outcome = self.run_stream(method, (&parameters, documents), &reply);
+                let outcome = run_stream(executor, method, (&parameters, documents), &reply);
                 drop(time);
                 spans.end(outcome.as_ref().err().map(|it| &it.failure));
                 outcome
@@ -170,7 +184,7 @@ impl<E> CallRunner<E> {
                     .map(|failed| (ReplySender::Stream(reply), failed))
             }
             reply => {
-                let outcome = self.run_once(method, &parameters, (documents, parts));
+                let outcome = run_once(executor, method, &parameters, (documents, parts));
                 drop(time);
                 spans.end(outcome.as_ref().err().map(|it| &it.failure));
                 match outcome {
@@ -210,84 +224,83 @@ impl<E> CallRunner<E> {
         let trace = batch.iter().find_map(Call::trace_id);
         Some(metrics.call(first.endpoint, trace))
     }
+}
 
-    fn run_once(
-        &mut self,
-        method: &Method<E>,
-        parameters: &Parameters,
-        (mut documents, parts): (Vec<Document>, Vec<(String, usize)>),
-    ) -> Result<CallOutput, CallFailure> {
-        let executor = &mut self.executor;
-        match method {
-            Method::Batch(method) => catch_panic(|| {
-                let tokens = method(executor, &mut documents, parameters)?;
-                check_tokens(documents.len(), tokens.as_ref())?;
-                Ok(CallOutput {
-                    usage: tokens.map(|it| it.usage(0..documents.len())),
-                    ..output(documents)
-                })
-            }),
-            Method::Whole(method) => catch_panic(|| {
-                let mut documents = documents.into_iter().collect();
-                let results = method(executor, &mut documents, parameters)?;
-                Ok(CallOutput {
-                    documents,
-                    results,
-                    usage: None,
-                })
-            }),
-            Method::Matrix(method) => catch_panic(|| {
-                let matrix = DocsMatrix::split(documents, parts);
-                let (documents, results) = method(executor, matrix, parameters)?;
-                Ok(CallOutput {
-                    documents,
-                    results,
-                    usage: None,
-                })
-            }),
-            Method::Stream(_) => Err(CallFailure {
-                failure: Failure::new(
-                    Code::Unimplemented,
-                    "this endpoint streams its documents: call `stream_doc`",
-                ),
-                kind: FailureKind::Error,
-            }),
-        }
+/// Runs a method for a caller that gets all documents at once.
+fn run_once<E>(
+    executor: &mut E,
+    method: &Method<E>,
+    parameters: &Parameters,
+    (mut documents, parts): (Vec<Document>, Vec<(String, usize)>),
+) -> Result<CallOutput, CallFailure> {
+    match method {
+        Method::Batch(method) => catch_panic(|| {
+            let tokens = method(executor, &mut documents, parameters)?;
+            check_tokens(documents.len(), tokens.as_ref())?;
+            Ok(CallOutput {
+                usage: tokens.map(|it| it.usage(0..documents.len())),
+                ..output(documents)
+            })
+        }),
+        Method::Whole(method) => catch_panic(|| {
+            let mut documents = documents.into_iter().collect();
+            let results = method(executor, &mut documents, parameters)?;
+            Ok(CallOutput {
+                documents,
+                results,
+                usage: None,
+            })
+        }),
+        Method::Matrix(method) => catch_panic(|| {
+            let matrix = DocsMatrix::split(documents, parts);
+            let (documents, results) = method(executor, matrix, parameters)?;
+            Ok(CallOutput {
+                documents,
+                results,
+                usage: None,
+            })
+        }),
+        Method::Stream(_) => Err(CallFailure {
+            failure: Failure::new(
+                Code::Unimplemented,
+                "this endpoint streams its documents: call `stream_doc`",
+            ),
+            kind: FailureKind::Error,
+        }),
     }
+}
 
-    /// Runs a method for a caller that gets its documents one by one.
-    fn run_stream(
-        &mut self,
-        method: &Method<E>,
-        (parameters, documents): (&Parameters, Vec<Document>),
-        reply: &DocumentSender,
-    ) -> Result<(), CallFailure> {
-        let mut is_too_slow = false;
-        let mut send = |document| {
-            let sent = reply.send(document);
-            is_too_slow |= sent == Err(NotSent::TooSlow);
-            sent.is_ok()
-        };
-        let outcome = match method {
-            Method::Stream(method) => documents.into_iter().try_for_each(|document| {
-                let executor = &mut self.executor;
-                catch_panic(|| method(executor, document, parameters, &mut Emit(&mut send)))
-            }),
-            other => {
-                let parts = vec![(String::new(), documents.len())];
-                let output = self.run_once(other, parameters, (documents, parts));
-                output.map(|it| {
-                    it.documents.into_iter().all(&mut send);
-                })
-            }
-        };
-        match is_too_slow {
-            true => Err(CallFailure {
-                failure: reply.too_slow(),
-                kind: FailureKind::Error,
-            }),
-            false => outcome,
+/// Runs a method for a caller that gets its documents one by one.
+fn run_stream<E>(
+    executor: &mut E,
+    method: &Method<E>,
+    (parameters, documents): (&Parameters, Vec<Document>),
+    reply: &DocumentSender,
+) -> Result<(), CallFailure> {
+    let mut is_too_slow = false;
+    let mut send = |document| {
+        let sent = reply.send(document);
+        is_too_slow |= sent == Err(NotSent::TooSlow);
+        sent.is_ok()
+    };
+    let outcome = match method {
+        Method::Stream(method) => documents.into_iter().try_for_each(|document| {
+            catch_panic(|| method(executor, document, parameters, &mut Emit(&mut send)))
+        }),
+        other => {
+            let parts = vec![(String::new(), documents.len())];
+            let output = run_once(executor, other, parameters, (documents, parts));
+            output.map(|it| {
+                it.documents.into_iter().all(&mut send);
+            })
         }
+    };
+    match is_too_slow {
+        true => Err(CallFailure {
+            failure: reply.too_slow(),
+            kind: FailureKind::Error,
+        }),
+        false => outcome,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The threads that run the executor. Each owns an executor, takes the next batch when it is free, and runs it.
 //!
-//! The first thread loads the executor. The others start when it is loaded, and get forks of it.
+//! The first thread loads the executor. The others start when it is loaded, and get forks of it. The first one may share its
+//! executor with the threads that read requests.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,9 +16,10 @@ use tokio::sync::oneshot;
 use super::exit_policy::ExitPolicy;
 use super::failure_log::FailureLog;
 use super::runner::{CallRunner, panic_message};
+use super::shared_runner::SharedRunner;
 use crate::definition::Hooks;
 use crate::metrics::ExecutorMetrics;
-use crate::queue::{Admission, CallQueue, Work, WorkerGuard};
+use crate::queue::{Admission, CallQueue, ShortCallsHere, WorkerGuard};
 use crate::sdk::{Endpoints, Fork, LoadError};
 
 /// What a loaded executor reports about itself.
@@ -57,6 +59,7 @@ pub(crate) fn start<E: 'static>(
     let queue = CallQueue::new();
     let admission = Admission::new(&queue, config.request_memory_max);
     let guard = queue.register_worker();
+    let short_calls = admission.short_calls();
     let (result, loaded) = oneshot::channel();
     // `top -H` shows the name of a thread; the kernel keeps 15 bytes of it.
     let thread = thread::Builder::new().name(config.name.clone());
@@ -65,7 +68,7 @@ pub(crate) fn start<E: 'static>(
         match started {
             Ok((executor, report)) => {
                 if result.send(Ok(report)).is_ok() {
-                    config.work(executor, &queue, guard);
+                    config.work_first(executor, (&queue, guard), &short_calls);
                 }
             }
             // The server does not wait any more if it has ended.
@@ -162,28 +165,40 @@ impl<E: 'static> WorkerConfig<E> {
         Ok(())
     }
 
+    /// Works as the first thread, which may share its executor.
+    fn work_first(
+        self,
+        executor: E,
+        (queue, guard): (&CallQueue, WorkerGuard),
+        short_calls: &ShortCallsHere,
+    ) {
+        let Some(share) = (self.hooks.short_calls)(&executor).share() else {
+            return self.work(executor, queue, guard);
+        };
+        let runner = Arc::new(SharedRunner::new(share(executor), self.runner()));
+        short_calls.set(runner.clone());
+        while let Some(work) = queue.next() {
+            runner.run(work, queue);
+        }
+        drop(guard);
+    }
+
     /// Works until no more calls can arrive. The guard is dropped however this ends.
-    fn work(self, executor: E, queue: &CallQueue, guard: WorkerGuard) {
-        let mut runner = CallRunner {
-            executor,
+    fn work(self, mut executor: E, queue: &CallQueue, guard: WorkerGuard) {
+        let mut runner = self.runner();
+        while let Some(work) = queue.next() {
+            runner.work(&mut executor, work, queue);
+        }
+        drop(guard);
+    }
+
+    fn runner(self) -> CallRunner<E> {
+        CallRunner {
             endpoints: self.endpoints,
             exit: self.exit,
             metrics: self.metrics,
             failures: FailureLog::default(),
-        };
-        while let Some(work) = queue.next() {
-            match work {
-                Work::Run(batch, reason) => runner.run(batch, reason),
-                Work::Weigh(calls) => {
-                    let wanted = calls.into_iter().filter(|call| !call.reply.is_abandoned());
-                    for mut call in wanted {
-                        runner.weigh(&mut call);
-                        queue.push(call);
-                    }
-                }
-            }
         }
-        drop(guard);
     }
 }
 

@@ -28,6 +28,10 @@ impl<R> Batcher<R> {
         Self(VecDeque::new())
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &R> {
+        self.0.iter()
+    }
+
     pub(crate) fn push(&mut self, request: R) {
         self.0.push_back(request);
     }

@@ -34,7 +34,7 @@ pub(crate) enum Fault {
     FullDisk,
     /// The gateway may open no more files.
     NoFiles,
-    /// The executor on the first machine is in a control group with no more memory than it has.
+    /// The executor on the first machine is in a control group with hardly more memory than it has.
     NoMemory,
     /// A process is stopped.
     Frozen(Process),
@@ -70,8 +70,8 @@ pub(crate) enum Kind {
     Text,
     /// The same, on a new connection for each request.
     NewConnection,
-    /// A text of 128 KiB.
-    Large,
+    /// The same, and a text of 1 MiB once a second while the fault lasts.
+    Larger,
     /// A document to be kept by the index.
     Index,
 }
@@ -171,7 +171,7 @@ fn resources() -> Vec<Case> {
             ..case("no file descriptors", GATEWAY, Fault::NoFiles, 10)
         },
         Case {
-            kind: Kind::Large,
+            kind: Kind::Larger,
             ..case("no more memory", FIRST, Fault::NoMemory, 10)
         },
     ]

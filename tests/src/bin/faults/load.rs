@@ -16,7 +16,10 @@ use crate::catalogue::Kind;
 /// Requests a second. With texts of [`TEXT`] bytes this is most of what a line of 1 Mbit/s carries.
 const RATE: u32 = 20;
 const TEXT: usize = 4 << 10;
-const LARGE: usize = 128 << 10;
+
+/// The larger texts, more than the memory that an executor gets, and the requests among which one has it.
+const LARGER: usize = 1 << 20;
+const LARGER_EVERY: u32 = RATE;
 
 /// What clients allow a request.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -44,7 +47,10 @@ pub(crate) struct Load {
     kind: Kind,
     client: Client,
     text: String,
+    larger: String,
     begun: Instant,
+    /// Whether the fault lasts.
+    has_fault: AtomicBool,
     stopped: AtomicBool,
     /// When the last request ended that was no good, in milliseconds.
     last_bad: AtomicU64,
@@ -52,13 +58,14 @@ pub(crate) struct Load {
 
 impl Load {
     pub(crate) async fn new(url: &str, kind: Kind) -> Self {
-        let length = if kind == Kind::Large { LARGE } else { TEXT };
         Self {
             url: url.to_owned(),
             kind,
             client: Client::connect(url).await.unwrap(),
-            text: "x".repeat(length),
+            text: "x".repeat(TEXT),
+            larger: "x".repeat(LARGER),
             begun: Instant::now(),
+            has_fault: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             last_bad: AtomicU64::new(0),
         }
@@ -70,6 +77,11 @@ impl Load {
 
     pub(crate) fn last_bad(&self) -> Duration {
         Duration::from_millis(self.last_bad.load(Ordering::Relaxed))
+    }
+
+    /// The fault begins or ends.
+    pub(crate) fn set_fault(&self, has_fault: bool) {
+        self.has_fault.store(has_fault, Ordering::Relaxed);
     }
 
     pub(crate) fn stop(&self) {
@@ -86,15 +98,16 @@ impl Load {
                 break;
             }
             let load = self.clone();
-            requests.spawn(async move { load.one(due).await });
+            requests.spawn(async move { load.one(number, due).await });
         }
         let mut requests = requests.join_all().await;
         requests.sort_by_key(|it| it.due);
         requests
     }
 
-    async fn one(&self, due: Duration) -> Request {
-        let failure = match timeout(DEADLINE + GRACE, self.ask()).await {
+    async fn one(&self, number: u32, due: Duration) -> Request {
+        let request = self.request(self.text(number));
+        let failure = match timeout(DEADLINE + GRACE, self.ask(request)).await {
             Ok(outcome) => outcome.err(),
             Err(_) => Some("HANGS: no reply a second after the deadline".to_owned()),
         };
@@ -107,16 +120,16 @@ impl Load {
         Request { due, took, failure }
     }
 
-    async fn ask(&self) -> Result<(), String> {
+    async fn ask(&self, request: Envelope) -> Result<(), String> {
         let deadline = Deadline::after(Instant::now(), Some(DEADLINE));
         let reply = match self.kind {
             Kind::NewConnection => {
                 let client = timeout(DEADLINE, Client::connect(&self.url)).await;
                 let client = client.map_err(|_| "no connection within the deadline".to_owned())?;
                 let client = client.map_err(|error| format!("{error}"))?;
-                client.single(self.request(), deadline).await
+                client.single(request, deadline).await
             }
-            _ => self.client.single(self.request(), deadline).await,
+            _ => self.client.single(request, deadline).await,
         };
         let reply = reply.map_err(|failure| shown(&failure))?;
         let status = reply.header.as_ref().and_then(|it| it.status.as_ref());
@@ -126,15 +139,24 @@ impl Load {
         }
     }
 
-    fn request(&self) -> Envelope {
+    /// The text of the request with this number.
+    fn text(&self, number: u32) -> &str {
+        let is_larger = self.kind == Kind::Larger && number.is_multiple_of(LARGER_EVERY);
+        match is_larger && self.has_fault.load(Ordering::Relaxed) {
+            true => &self.larger,
+            false => &self.text,
+        }
+    }
+
+    fn request(&self, text: &str) -> Envelope {
         let (endpoint, node) = match self.kind {
             Kind::Index => ("/index", "^index$"),
             _ => ("/any", "^work$"),
         };
-        let mut request = texts(endpoint, &[&self.text]);
+        let mut request = texts(endpoint, &[text]);
         request.header.as_mut().unwrap().target_executor = Some(node.to_owned());
         if self.kind == Kind::Index {
-            let mut document = Document::from_text(&self.text);
+            let mut document = Document::from_text(text);
             document.set_embedding(&Tensor::vector(&[1.0, 0.5]));
             let documents: DocumentArray = [document].into_iter().collect();
             request.data = Some(documents.encode());

@@ -106,7 +106,9 @@ fn make(case: &Case, world: &mut World, load: &Load) -> [Duration; 2] {
     thread::sleep(QUIET);
     let began = load.now();
     world.begin(&case.fault);
+    load.set_fault(true);
     thread::sleep(case.lasts);
+    load.set_fault(false);
     world.end(&case.fault);
     let ended = load.now();
     while load.now() < ended + RECOVERY_MAX && load.now() < ended.max(load.last_bad()) + GOOD_FOR {

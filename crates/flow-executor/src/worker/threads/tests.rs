@@ -1,6 +1,7 @@
 //! Requests that share calls, on real threads.
 
 mod cancellation;
+mod short_calls;
 
 use std::sync::{Barrier, Mutex};
 
