@@ -137,10 +137,11 @@ impl Executor for SentenceEncoder {
     }
 
     fn short_calls(&self) -> ShortCalls<Self> {
-        match self.encoder.gpu() {
-            None => ShortCalls::where_read(),
-            // Its calls wait for it.
-            Some(_) => ShortCalls::on_worker(),
+        // Calls wait for a GPU, and for the files of a cache.
+        let may_wait = self.encoder.encoder().gpu().is_some() || self.encoder.counts().is_some();
+        match may_wait {
+            false => ShortCalls::where_read(),
+            true => ShortCalls::on_worker(),
         }
     }
 
