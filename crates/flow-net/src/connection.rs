@@ -30,6 +30,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::byte_budget::ByteBudget;
 use crate::connection_handle::ConnectionHandle;
+use crate::joint_writes::JointWrites;
 use crate::limits::ConnectionLimits;
 use crate::open_connections::{OpenConnection, OpenConnections};
 use crate::reply_body::{OpenRequest, ReplyBody, ReplyFuture};
@@ -243,7 +244,9 @@ where
             connection: self.open.clone(),
         };
         let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
+        let mut writes = JointWrites::default();
         let in_turns = std::future::poll_fn(|context| {
+            ready!(writes.poll_ready(context, self.open.requests()));
             self.open.turn.begin();
             connection.as_mut().poll(context)
         });

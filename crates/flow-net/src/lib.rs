@@ -22,6 +22,7 @@ pub mod grpc;
 mod health;
 mod http2_windows;
 mod http_client;
+mod joint_writes;
 mod limits;
 mod listener;
 mod local_listener;

@@ -101,6 +101,11 @@ impl OpenConnection {
         window.as_ref().map(Http2Window::bytes)
     }
 
+    /// Requests whose reply is not complete.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn begin_request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
@@ -112,7 +117,7 @@ impl OpenConnection {
     }
 
     fn is_idle(&self) -> bool {
-        self.requests.load(Ordering::Relaxed) == 0
+        self.requests() == 0
     }
 
     fn is_silent(&self) -> bool {

@@ -74,19 +74,18 @@ impl RequestThread {
 }
 
 impl RequestSpawner {
-    /// Runs the work of a request with this number of bytes: here if it is small, or else on the thread.
-    ///
-    /// # Errors
-    ///
-    /// If the work panics.
-    pub async fn run<F>(&self, bytes: usize, work: F) -> Result<F::Output, JoinError>
+    /// Whether a request with this number of bytes is decoded on the thread.
+    #[must_use]
+    pub fn is_for(&self, bytes: usize) -> bool {
+        bytes >= SMALL_MAX
+    }
+
+    /// Runs a future on the thread. It is dropped with the returned handle.
+    pub fn spawn<F>(&self, work: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        match bytes < SMALL_MAX {
-            true => Ok(work.await),
-            false => self.spawn(work).await,
-        }
+        AbortOnDropHandle::new(self.0.spawn(work))
     }
 
     /// The same body, made on the thread.
@@ -95,14 +94,6 @@ impl RequestSpawner {
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
     {
         MadeElsewhere::new(body, self)
-    }
-
-    /// Runs a future on the thread. It is dropped with the returned handle.
-    fn spawn<F>(&self, work: F) -> AbortOnDropHandle<F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        AbortOnDropHandle::new(self.0.spawn(work))
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) trait ShortCallRunner: Send + Sync {
 #[derive(Clone, Default)]
 pub(crate) struct ShortCallsHere(Arc<OnceLock<Arc<dyn ShortCallRunner>>>);
 
-/// Wakes a worker when it is dropped.
+/// Wakes a worker when it is dropped, if there is a queue.
 struct Announcement<'q>(Option<&'q CallQueue>);
 
 /// How much of the bounds is used. It does not count as a source of requests, as an [`Admission`] does.
@@ -111,19 +111,31 @@ impl Admission {
         })
     }
 
-    /// Waits for the output of a call. Dropping the future abandons the call.
-    pub(crate) async fn call(
+    /// Queues a call, and waits for its output. Dropping the future abandons the call.
+    pub(crate) fn call(
         &self,
         admitted: AdmittedRequest,
         request: CallRequest,
-    ) -> Result<CallOutput, Failure> {
+    ) -> impl Future<Output = Result<CallOutput, Failure>> {
         let (reply, output) = oneshot::channel();
         let call = Call::new(admitted, request, ReplySender::once(reply));
-        match self.short_calls.get(&call) {
-            Some(runner) => self.run_here(call, runner).await?,
-            None => self.enqueue(call)?,
+        let runner = self.short_calls.get(&call);
+        let (is_queued, announcement) = match runner {
+            Some(_) => (
+                self.queue.push_unannounced(call),
+                Announcement(Some(&self.queue)),
+            ),
+            None => (self.queue.push(call), Announcement(None)),
+        };
+        async move {
+            if !is_queued {
+                return Err(workers_ended());
+            }
+            if let Some(runner) = runner {
+                run_short_calls(runner, announcement).await;
+            }
+            output.await.unwrap_or_else(|_| Err(workers_ended()))
         }
-        output.await.unwrap_or_else(|_| Err(workers_ended()))
     }
 
     /// Returns the documents of a call as the executor makes them.
@@ -140,20 +152,6 @@ impl Admission {
     fn enqueue(&self, call: Call) -> Result<(), Failure> {
         let is_queued = self.queue.push(call);
         is_queued.then_some(()).ok_or_else(workers_ended)
-    }
-
-    /// Runs a call here, with all that wait, if they are short together, and leaves them to a worker otherwise.
-    async fn run_here(&self, call: Call, runner: &dyn ShortCallRunner) -> Result<(), Failure> {
-        if !self.queue.push_unannounced(call) {
-            return Err(workers_ended());
-        }
-        let mut announcement = Announcement(Some(&self.queue));
-        // Requests that have arrived as well are decoded meanwhile, and may share the call.
-        yield_now().await;
-        if runner.run_short_calls(&self.queue) {
-            announcement.0 = None;
-        }
-        Ok(())
     }
 }
 
@@ -174,6 +172,17 @@ impl fmt::Debug for ShortCallsHere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_set = self.0.get().is_some();
         f.debug_tuple("ShortCallsHere").field(&is_set).finish()
+    }
+}
+
+/// Runs the calls that wait here, if they are short together. Otherwise the announcement wakes a worker.
+async fn run_short_calls(runner: &dyn ShortCallRunner, mut announcement: Announcement<'_>) {
+    // Requests that have arrived as well are decoded meanwhile, and may share the call.
+    yield_now().await;
+    if let Some(queue) = announcement.0
+        && runner.run_short_calls(queue)
+    {
+        announcement.0 = None;
     }
 }
 

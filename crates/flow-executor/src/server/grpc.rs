@@ -179,11 +179,13 @@ impl JinaService {
         others: Vec<Envelope>,
         incoming: Incoming,
     ) -> Result<Answer, Status> {
+        let spawner = &self.0.parts.spawner;
+        if !spawner.is_for(payload_of_all(&request, &others)) {
+            return Ok(self.answer(request, &others, incoming).await);
+        }
         let service = self.clone();
-        let bytes = payload_of_all(&request, &others);
-        let answer = async move { service.answer(request, &others, incoming).await };
-        let answered = self.0.parts.spawner.run(bytes, answer).await;
-        answered.map_err(not_decoded)
+        let answer = spawner.spawn(async move { service.answer(request, &others, incoming).await });
+        answer.await.map_err(not_decoded)
     }
 
     fn begin<'r>(
@@ -550,9 +552,14 @@ impl JinaSingleDocumentRequestRpc for JinaService {
         let header = request.header.clone();
         let service = self.clone();
         let bytes = request.document.as_ref().map_or(0, Bytes::len);
-        let started = async move { service.stream(request, incoming).await };
-        let started = self.0.parts.spawner.run(bytes, started).await;
-        let started = started.map_err(not_decoded)?;
+        let spawner = &self.0.parts.spawner;
+        let started = match spawner.is_for(bytes) {
+            false => service.stream(request, incoming).await,
+            true => spawner
+                .spawn(async move { service.stream(request, incoming).await })
+                .await
+                .map_err(not_decoded)?,
+        };
         let replies = started.unwrap_or_else(|failure| {
             let reply = stream_message(header, &self.0.parts.name, Err(failure));
             Box::pin(stream::iter([Ok(reply)]))

@@ -15,11 +15,10 @@ use crate::{Listener, Server};
 async fn large_requests_leave_the_thread_on_which_small_ones_stay() {
     let thread = RequestThread::start().unwrap();
     let spawner = thread.spawner();
-    let this = thread::current().id();
-    let small = spawner.run(SMALL_MAX - 1, async { thread::current().id() });
-    assert_eq!(small.await.unwrap(), this);
-    let large = spawner.run(SMALL_MAX, async { thread::current().id() });
-    assert_ne!(large.await.unwrap(), this);
+    assert!(!spawner.is_for(SMALL_MAX - 1));
+    assert!(spawner.is_for(SMALL_MAX));
+    let large = spawner.spawn(async { thread::current().id() });
+    assert_ne!(large.await.unwrap(), thread::current().id());
 }
 
 #[tokio::test]
