@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::endpoint_table::MethodIdx;
 
-/// Sizes of requests, each up to twice the one before. The last one is 64 to 128 KiB.
-const SIZES: usize = 17;
+/// Sizes of requests, each up to twice the one before. The last one is 2 to 4 KiB. Larger requests of one size can hold hundreds of
+/// documents or one, so the time of one call would say little about the next, and a client could make a long call seem short.
+const SIZES: usize = 12;
 
 /// A quicker call lowers the expected time by this part of the difference. A slower one raises it at once.
 const FALL: u64 = 8;
@@ -74,12 +75,12 @@ mod tests {
     #[test]
     fn nothing_is_expected_of_large_calls() {
         let times = CallTimes::new(2);
-        times.observe((METHOD, 64 << 10), MICRO);
-        times.observe((METHOD, (128 << 10) - 1), MICRO);
-        times.observe((METHOD, 128 << 10), MICRO);
+        times.observe((METHOD, 2 << 10), MICRO);
+        times.observe((METHOD, (4 << 10) - 1), MICRO);
+        times.observe((METHOD, 4 << 10), MICRO);
         times.observe((METHOD, usize::MAX), MICRO);
-        assert_eq!(times.expected(METHOD, 64 << 10), Some(MICRO));
-        assert_eq!(times.expected(METHOD, 128 << 10), None);
+        assert_eq!(times.expected(METHOD, 2 << 10), Some(MICRO));
+        assert_eq!(times.expected(METHOD, 4 << 10), None);
         assert_eq!(times.expected(METHOD, usize::MAX), None);
     }
 

@@ -76,7 +76,7 @@ pub trait Executor: Sized + 'static {
     /// Where short calls run. By default, all calls run on the worker's thread.
     ///
     /// Waking the worker, and being woken by it, can take longer than a short call. With [`ShortCalls::where_read`], the thread
-    /// that reads requests runs a call at once if the worker has nothing to do and the calls that wait will take 2 ms at most,
+    /// that reads requests runs the call of a small request at once if the worker has nothing to do and the calls that wait will take 2 ms at most,
     /// judging by earlier ones of the same method and size. Nothing else is read or answered meanwhile, health checks included.
     /// So the methods must neither wait, for a network or a disk for example, nor use thread-local values or start a runtime of tokio.
     fn short_calls(&self) -> ShortCalls<Self> {

@@ -34,7 +34,7 @@ pub(crate) enum Fault {
     FullDisk,
     /// The gateway may open no more files.
     NoFiles,
-    /// The executor on the first machine is in a control group with hardly more memory than it has.
+    /// The executor on the first machine is in a control group with 512 KiB more memory than it has.
     NoMemory,
     /// A process is stopped.
     Frozen(Process),
