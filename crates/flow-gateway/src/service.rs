@@ -77,12 +77,12 @@ impl GatewayService {
     /// # Errors
     ///
     /// If the gateway is busy, or no executor answered. What an executor answered is a reply.
-    pub(crate) async fn unary(
+    pub(crate) fn unary(
         &self,
         request: Envelope,
         options: CallOptions,
-    ) -> Result<UnaryReply, Failure> {
-        self.part(request, options, Part::Whole).await
+    ) -> impl Future<Output = Result<UnaryReply, Failure>> + Send {
+        self.part(request, options, Part::Whole)
     }
 
     /// One request, one reply, for a part of a call. A further piece waits if the gateway is busy, until its deadline.
@@ -101,7 +101,15 @@ impl GatewayService {
             Part::Preparation | Part::Whole | Part::First => self.admit(&request, &options)?,
             Part::Further => self.admit_later(&request, &options).await?,
         };
-        Self::answer(admitted.of_part(part), request, options).await
+        let finished = admitted.of_part(part).run(request, options).await;
+        match finished.failure {
+            Some(failure) if failure.code() != Code::BadRequest => Err(failure),
+            _ => Ok(UnaryReply {
+                envelope: finished.reply,
+                shards: finished.shards,
+                usage: finished.usage,
+            }),
+        }
     }
 
     /// Admits a request as soon as the gateway is not busy, before its deadline.
@@ -118,22 +126,6 @@ impl GatewayService {
                 let admitted = timeout_at(end.into(), admitted).await;
                 admitted.map_err(|_elapsed| self.too_late(request, options, waiting))
             }
-        }
-    }
-
-    async fn answer(
-        admitted: RequestPermit,
-        request: Envelope,
-        options: CallOptions,
-    ) -> Result<UnaryReply, Failure> {
-        let finished = admitted.run(request, options).await;
-        match finished.failure {
-            Some(failure) if failure.code() != Code::BadRequest => Err(failure),
-            _ => Ok(UnaryReply {
-                envelope: finished.reply,
-                shards: finished.shards,
-                usage: finished.usage,
-            }),
         }
     }
 

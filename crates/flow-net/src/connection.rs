@@ -30,7 +30,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::byte_budget::ByteBudget;
 use crate::connection_handle::ConnectionHandle;
-use crate::joint_writes::JointWrites;
+use crate::joint_writes::joint_writes;
 use crate::limits::ConnectionLimits;
 use crate::open_connections::{OpenConnection, OpenConnections};
 use crate::reply_body::{OpenRequest, ReplyBody, ReplyFuture};
@@ -238,17 +238,19 @@ where
         builder: &auto::Builder<TokioExecutor>,
         service: S,
     ) -> Result<(), BoxError> {
-        let io = TokioIo::new(self.stream);
+        let (io, mut joint) = joint_writes(TokioIo::new(self.stream));
         let service = HyperService {
             service,
             connection: self.open.clone(),
         };
         let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
-        let mut writes = JointWrites::default();
         let in_turns = std::future::poll_fn(|context| {
-            ready!(writes.poll_ready(context, self.open.requests()));
+            // Requests in progress will have replies.
+            if joint.is_waiting() || self.open.requests() > 0 {
+                ready!(joint.poll_others(context));
+            }
             self.open.turn.begin();
-            connection.as_mut().poll(context)
+            joint.poll(connection.as_mut(), context)
         });
         tokio::select! {
             ended = in_turns => return ended,
@@ -258,7 +260,7 @@ where
         std::future::poll_fn(|context| {
             self.open.turn.begin();
             loop {
-                if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                if let Poll::Ready(ended) = joint.poll(connection.as_mut(), context) {
                     return Poll::Ready(ended);
                 }
                 // Before its first byte the connection's protocol is unknown, and the builder would cut

@@ -1,163 +1,215 @@
-//! Lets a connection write the replies to several requests at once.
+//! Lets a connection write the messages of several tasks at once.
 //!
-//! Each reply that a task finishes wakes the task of the connection. A runtime with several threads runs a task that was just woken
-//! before all others, so the connection would write each reply alone, with a system call for each, although the next reply
-//! is a microsecond away. So a connection that has further requests in progress lets the tasks run that are ready, and then writes
-//! what they finished.
+//! Each task that has something to send wakes the task of the connection. A runtime with several threads runs a task that was just woken
+//! before all others, so the connection would send each message alone, with a system call for each, although the next one is
+//! a microsecond away. So it first lets the tasks run that are ready, and then sends what they finished.
+//!
+//! h2 flushes each message of 256 bytes or more by itself. So what it flushes is collected, and written when the connection has
+//! been polled.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-
-use futures_util::task::AtomicWaker;
-use tokio::task::yield_now;
-
-/// When a connection is polled.
-#[derive(Debug)]
-pub(crate) struct JointWrites {
-    is_waiting: bool,
-    others: Arc<OtherTasks>,
-    /// Wakes `others`.
-    waker: Waker,
-}
-
-/// The tasks that were ready when the connection began to wait.
-#[derive(Debug, Default)]
-struct OtherTasks {
-    have_run: AtomicBool,
-    connection: AtomicWaker,
-}
-
-impl Default for JointWrites {
-    fn default() -> Self {
-        let others = Arc::<OtherTasks>::default();
-        Self {
-            is_waiting: false,
-            waker: Waker::from(Arc::clone(&others)),
-            others,
-        }
-    }
-}
-
-impl JointWrites {
-    /// Waits until the tasks that are ready have run, if there are requests in progress. However often the connection is woken
-    /// meanwhile, it waits once.
-    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>, requests: usize) -> Poll<()> {
-        if !self.is_waiting && requests == 0 {
-            return Poll::Ready(());
-        }
-        self.others.connection.register(context.waker());
-        if !self.is_waiting {
-            self.is_waiting = true;
-            self.others.have_run.store(false, Ordering::Relaxed);
-            // The runtime wakes it when nothing else is ready. Outside of a runtime, it is woken at once.
-            let mut of_others = Context::from_waker(&self.waker);
-            let is_woken = pin!(yield_now()).poll(&mut of_others).is_ready();
-            debug_assert!(!is_woken, "it yields once");
-        }
-        if !self.others.have_run.load(Ordering::Acquire) {
-            return Poll::Pending;
-        }
-        self.is_waiting = false;
-        Poll::Ready(())
-    }
-}
-
-impl Wake for OtherTasks {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.have_run.store(true, Ordering::Release);
-        self.connection.wake();
-    }
-}
-
+mod other_tasks;
 #[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-    use std::sync::Mutex;
-    use std::sync::atomic::AtomicUsize;
-    use std::task::ready;
+mod tests;
 
-    use tokio::runtime::{Builder, Runtime};
-    use tokio::task::JoinSet;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 
-    use super::*;
+use hyper::rt::{Read, ReadBufCursor, Write};
 
-    /// The numbers of replies that a connection finds each time that it may write, until it has written all. Each reply wakes
-    /// it.
-    fn writes(runtime: &Runtime, replies: usize) -> Vec<usize> {
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let in_progress = Arc::new(AtomicUsize::new(0));
-        let finished = Arc::new(AtomicUsize::new(0));
-        let connection = Arc::new(AtomicWaker::new());
-        let task = {
-            let (written, finished) = (Arc::clone(&written), Arc::clone(&finished));
-            let (in_progress, connection) = (Arc::clone(&in_progress), Arc::clone(&connection));
-            let mut joint = JointWrites::default();
-            poll_fn(move |context| {
-                connection.register(context.waker());
-                let before = written.lock().unwrap().iter().sum::<usize>();
-                ready!(joint.poll_ready(context, in_progress.load(Ordering::Relaxed)));
-                let new = finished.load(Ordering::Relaxed) - before;
-                if new > 0 {
-                    written.lock().unwrap().push(new);
-                }
-                match before + new == replies {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
-                }
-            })
-        };
-        let all = async move {
-            let mut tasks = JoinSet::new();
-            tasks.spawn(task);
-            // The connection waits for replies.
-            yield_now().await;
-            in_progress.store(replies, Ordering::Relaxed);
-            for _ in 0..replies {
-                let (finished, connection) = (Arc::clone(&finished), Arc::clone(&connection));
-                let in_progress = Arc::clone(&in_progress);
-                tasks.spawn(async move {
-                    in_progress.fetch_sub(1, Ordering::Relaxed);
-                    finished.fetch_add(1, Ordering::Relaxed);
-                    connection.wake();
-                });
+use other_tasks::OtherTasks;
+
+/// Bytes that are collected. More are written at once, without a copy.
+const BUFFER_LEN: usize = 32 << 10;
+
+/// Parts of one write: the buffer, and what follows it.
+const PARTS_MAX: usize = 16;
+
+/// A stream whose writes are collected while a [`JointConnection`] is polled. At other times, it writes what it is told to flush.
+#[derive(Debug)]
+pub(crate) struct JointStream<I>(Arc<Mutex<State<I>>>);
+
+/// A connection that writes when it has been polled.
+#[derive(Debug)]
+pub(crate) struct JointConnection<I> {
+    state: Arc<Mutex<State<I>>>,
+    others: OtherTasks,
+}
+
+#[derive(Debug)]
+struct State<I> {
+    stream: I,
+    /// What is not yet written to the stream.
+    buffer: Vec<u8>,
+    /// Whether the connection is being polled.
+    is_collecting: bool,
+    /// Why the buffer could not be written.
+    failure: Option<io::Error>,
+}
+
+/// A stream for a connection, and what polls that connection.
+pub(crate) fn joint_writes<I>(stream: I) -> (JointStream<I>, JointConnection<I>) {
+    let state = State {
+        stream,
+        buffer: Vec::new(),
+        is_collecting: false,
+        failure: None,
+    };
+    let state = Arc::new(Mutex::new(state));
+    let connection = JointConnection {
+        state: Arc::clone(&state),
+        others: OtherTasks::default(),
+    };
+    (JointStream(state), connection)
+}
+
+impl<I: Write + Unpin> JointConnection<I> {
+    /// Waits until the tasks that are ready have run. However often the connection is woken meanwhile, it waits once.
+    pub(crate) fn poll_others(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.others.poll_have_run(context)
+    }
+
+    /// Whether it waits for other tasks.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.others.is_waiting()
+    }
+
+    /// Polls the connection, and writes what it sends.
+    pub(crate) fn poll<F: Future>(
+        &self,
+        connection: Pin<&mut F>,
+        context: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        lock(&self.state).is_collecting = true;
+        let polled = connection.poll(context);
+        let mut state = lock(&self.state);
+        state.is_collecting = false;
+        if let Poll::Ready(Err(error)) = state.poll_write_buffer(context) {
+            // The connection finds it when it is polled again.
+            state.failure = Some(error);
+            state.buffer.clear();
+            context.waker().wake_by_ref();
+        }
+        polled
+    }
+}
+
+/// A panic leaves nothing half done: the connection that panicked ends.
+fn lock<I>(state: &Mutex<State<I>>) -> MutexGuard<'_, State<I>> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<I: Write + Unpin> State<I> {
+    /// Fails if an earlier write failed.
+    fn check(&mut self) -> io::Result<()> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Writes all that is in the buffer.
+    fn poll_write_buffer(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.buffer.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        while !self.buffer.is_empty() {
+            let written = Pin::new(&mut self.stream).poll_write(context, &self.buffer);
+            self.remove(ready!(written)?)?;
+        }
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    /// Removes what was written.
+    fn remove(&mut self, written: usize) -> io::Result<()> {
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.buffer.drain(..written.min(self.buffer.len()));
+        Ok(())
+    }
+
+    /// Writes the buffer and what follows it. Returns how much of the latter was written.
+    fn poll_write_after_buffer(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut all = [IoSlice::new(&[]); PARTS_MAX];
+            let buffer = IoSlice::new(&self.buffer);
+            let in_order = Some(&buffer).into_iter().chain(parts);
+            let mut count = 0;
+            for (to, part) in all.iter_mut().zip(in_order.filter(|it| !it.is_empty())) {
+                *to = *part;
+                count += 1;
             }
-            tasks.join_all().await;
-        };
-        let mut tasks = JoinSet::new();
-        tasks.spawn_on(all, runtime.handle());
-        runtime.block_on(tasks.join_all());
-        let written = written.lock().unwrap();
-        written.clone()
+            let stream = Pin::new(&mut self.stream);
+            let written = ready!(stream.poll_write_vectored(context, &all[..count]))?;
+            let of_parts = written.saturating_sub(self.buffer.len());
+            self.remove(written)?;
+            if of_parts > 0 {
+                return Poll::Ready(Ok(of_parts));
+            }
+        }
+    }
+}
+
+impl<I: Read + Write + Unpin> Read for JointStream<I> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut state = lock(&self.0);
+        state.check()?;
+        Pin::new(&mut state.stream).poll_read(context, buffer)
+    }
+}
+
+impl<I: Write + Unpin> Write for JointStream<I> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
     }
 
-    #[test]
-    fn replies_that_are_finished_one_after_another_are_written_at_once() {
-        let one_thread = Builder::new_multi_thread()
-            .worker_threads(1)
-            .build()
-            .unwrap();
-        assert_eq!(writes(&one_thread, 16), [16]);
-        let current = Builder::new_current_thread().build().unwrap();
-        assert_eq!(writes(&current, 16), [16]);
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut state = lock(&self.0);
+        state.check()?;
+        let len: usize = parts.iter().map(|it| it.len()).sum();
+        if state.buffer.len() + len > BUFFER_LEN {
+            return state.poll_write_after_buffer(context, parts);
+        }
+        for part in parts {
+            state.buffer.extend_from_slice(part);
+        }
+        Poll::Ready(Ok(len))
     }
 
-    #[test]
-    fn the_last_reply_waits_for_nothing() {
-        let mut joint = JointWrites::default();
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(joint.poll_ready(&mut context, 0).is_ready());
+    /// While the connection is being polled, this only says so. The bytes are written after that.
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = lock(&self.0);
+        state.check()?;
+        if state.is_collecting {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(state.poll_write_buffer(context))?;
+        Pin::new(&mut state.stream).poll_flush(context)
     }
 
-    #[test]
-    fn outside_of_a_runtime_nothing_waits() {
-        let mut joint = JointWrites::default();
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(joint.poll_ready(&mut context, 2).is_ready());
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = lock(&self.0);
+        state.check()?;
+        ready!(state.poll_write_buffer(context))?;
+        Pin::new(&mut state.stream).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        lock(&self.0).stream.is_write_vectored()
     }
 }

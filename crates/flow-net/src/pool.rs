@@ -280,7 +280,14 @@ impl Pool {
         loop {
             let suspect = self.suspect(tries, options).await?;
             let lease = self.lease_within(options).await?;
-            let (lease, outcome) = self.try_hedged(lease, parts, options, &mut tries).await;
+            let (lease, outcome) = match self.hedges(|_| ()) {
+                None => {
+                    let of = (tries.all + 1, false);
+                    self.try_once(lease, parts, options, of).await
+                }
+                // In a box, so that requests to other nodes do not reserve space for it.
+                Some(()) => Box::pin(self.try_hedged(lease, parts, options, &mut tries)).await,
+            };
             drop(suspect);
             match outcome {
                 Ok(reply) => {

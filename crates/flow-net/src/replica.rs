@@ -2,6 +2,7 @@
 
 mod call;
 mod channel;
+mod connection;
 mod connector;
 mod reached;
 mod recent_failures;
@@ -26,6 +27,7 @@ pub(crate) use call::{NodeCalls, OpenedStream, within};
 pub use call::{Reply, Shards, write_usage};
 pub use channel::LocalService;
 use channel::ReplicaChannel;
+use connection::{Connection, Target};
 pub(crate) use connector::{Connector, PeerSpoke, ReplicaConnection, socket_path};
 pub(crate) use reached::Reached;
 use recent_failures::RecentFailures;
@@ -165,8 +167,8 @@ impl Replica {
     ///
     /// If the text is not a URI.
     pub fn new(uri: &str, limits: Limits) -> Result<Self, BadUri> {
-        let endpoint = endpoint(uri)?;
-        Ok(Self::connecting(uri.to_owned(), &endpoint, None, limits))
+        let target = Target::new(uri)?;
+        Ok(Self::connecting(uri.to_owned(), target, None, limits))
     }
 
     /// A replica at `https://host:port`.
@@ -175,13 +177,8 @@ impl Replica {
     ///
     /// If the text is not a URI.
     pub fn with_tls(uri: &str, tls: ClientTls, limits: Limits) -> Result<Self, BadUri> {
-        let endpoint = endpoint(uri)?;
-        Ok(Self::connecting(
-            uri.to_owned(),
-            &endpoint,
-            Some(tls),
-            limits,
-        ))
+        let target = Target::new(uri)?;
+        Ok(Self::connecting(uri.to_owned(), target, Some(tls), limits))
     }
 
     /// A replica at one of the addresses of a host name. Requests name the host, not the address.
@@ -191,11 +188,10 @@ impl Replica {
     /// If the name's URI is not valid.
     pub(crate) fn resolved(name: &str, at: SocketAddr, limits: Limits) -> Result<Self, BadUri> {
         let uri = uri_of(at);
-        let named = endpoint(name)?;
-        let endpoint = endpoint(&uri)?.origin(named.uri().clone());
+        let target = Target::new(&uri)?.naming(Target::new(name)?);
         Ok(Self {
             host_name: Some(name.to_owned()),
-            ..Self::connecting(uri, &endpoint, None, limits)
+            ..Self::connecting(uri, target, None, limits)
         })
     }
 
@@ -217,37 +213,31 @@ impl Replica {
             [only] => format!("{scheme}://{only}"),
             _ => named.clone(),
         };
-        let named = endpoint(&named)?;
-        let endpoint = endpoint(&uri)?.origin(named.uri().clone());
+        let target = Target::new(&uri)?.naming(Target::new(&named)?);
         let connector = |connector: Connector| connector.at(&instance.addresses);
         Ok(Self {
             host_name: Some(service.to_owned()),
             addresses: instance.addresses.clone(),
-            ..Self::connecting_by(uri, &endpoint, (tls, connector), limits)
+            ..Self::connecting_by(uri, target, (tls, connector), limits)
         })
     }
 
-    fn connecting(
-        uri: String,
-        endpoint: &Endpoint,
-        tls: Option<ClientTls>,
-        limits: Limits,
-    ) -> Self {
+    fn connecting(uri: String, target: Target, tls: Option<ClientTls>, limits: Limits) -> Self {
         let at = uri.clone();
-        Self::connecting_by(uri, endpoint, (tls, |it: Connector| it.to(&at)), limits)
+        Self::connecting_by(uri, target, (tls, |it: Connector| it.to(&at)), limits)
     }
 
     fn connecting_by(
         uri: String,
-        endpoint: &Endpoint,
+        target: Target,
         (tls, to): (Option<ClientTls>, impl FnOnce(Connector) -> Connector),
         limits: Limits,
     ) -> Self {
         let peer_spoke = PeerSpoke::default();
         let connector =
             to(Connector::new(tls.clone(), peer_spoke.clone())).with_tcp_within(TCP_CONNECT_MAX);
-        let channel = endpoint.connect_with_connector_lazy(connector);
-        let channel = ReplicaChannel::Connection(channel);
+        let connection = Connection::new(connector, target);
+        let channel = ReplicaChannel::Connection(connection);
         Self {
             tls,
             peer_spoke,

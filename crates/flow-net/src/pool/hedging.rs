@@ -81,7 +81,8 @@ impl Pool {
         tried
     }
 
-    async fn try_once(
+    /// Calls the leased replica, as the try of this number.
+    pub(super) async fn try_once(
         &self,
         mut lease: Lease,
         parts: &[Envelope],

@@ -1,7 +1,6 @@
 //! Calls of a replica: the request with its metadata, the reply with its metadata.
 
 use std::ops::RangeInclusive;
-use std::pin::pin;
 use std::time::Instant;
 
 use flow_core::{CallOptions, Deadline, Failure, Usage};
@@ -118,8 +117,8 @@ impl Replica {
         }
         let mut message = prepare(request.clone(), &of_node.metadata, options.deadline);
         add_call_metadata(message.metadata_mut(), request, options);
-        // Pinned here because it is large: if it were moved, each request in progress would contain it twice.
-        let call = pin!(client.process_single_data(message));
+        // In a box because it is large: the futures that wait for it are moved as they are passed on, and would contain it.
+        let call = Box::pin(client.process_single_data(message));
         within(options.deadline, call).await
     }
 
@@ -141,7 +140,7 @@ impl Replica {
         if let Some(first) = parts.first() {
             add_call_metadata(message.metadata_mut(), first, options);
         }
-        let call = pin!(client.process_data(message));
+        let call = Box::pin(client.process_data(message));
         within(options.deadline, call).await
     }
 

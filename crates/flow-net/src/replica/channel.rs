@@ -8,8 +8,10 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tonic::body::Body;
 use tonic::service::Routes;
-use tonic::transport::{Channel, Error};
 use tower_service::Service;
+
+use super::connection::{Connection, ReplyFuture};
+use crate::BoxError;
 
 /// An executor in this process. It gets calls as values: no connection carries them, and no HTTP/2 frames are made.
 #[derive(Debug, Clone)]
@@ -26,41 +28,37 @@ impl LocalService {
 /// What carries the calls of a replica.
 #[derive(Debug, Clone)]
 pub(crate) enum ReplicaChannel {
-    /// Connections to another process.
-    Connection(Channel),
+    /// A connection to another process.
+    Connection(Connection),
     /// An executor in this process.
     Local(LocalService),
 }
 
-type ConnectionFuture = <Channel as Service<Request<Body>>>::Future;
 type LocalFuture = <Routes as Service<Request<Body>>>::Future;
 
 pin_project! {
     /// A call that is in progress.
     #[project = ChannelFutureProjection]
     pub(crate) enum ChannelFuture {
-        Connection { #[pin] reply: ConnectionFuture },
+        Connection { reply: ReplyFuture },
         Local { #[pin] reply: LocalFuture },
     }
 }
 
 impl Service<Request<Body>> for ReplicaChannel {
     type Response = Response<Body>;
-    type Error = Error;
+    type Error = BoxError;
     type Future = ChannelFuture;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        match self {
-            Self::Connection(channel) => Service::<Request<Body>>::poll_ready(channel, context),
-            // Routes are ready at any time.
-            Self::Local(_) => Poll::Ready(Ok(())),
-        }
+    /// Both are ready at any time.
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> ChannelFuture {
         match self {
-            Self::Connection(channel) => ChannelFuture::Connection {
-                reply: channel.call(request),
+            Self::Connection(connection) => ChannelFuture::Connection {
+                reply: connection.call(request),
             },
             Self::Local(LocalService(routes)) => ChannelFuture::Local {
                 reply: routes.call(request),
@@ -70,11 +68,11 @@ impl Service<Request<Body>> for ReplicaChannel {
 }
 
 impl Future for ChannelFuture {
-    type Output = Result<Response<Body>, Error>;
+    type Output = Result<Response<Body>, BoxError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
-            ChannelFutureProjection::Connection { reply } => reply.poll(context),
+            ChannelFutureProjection::Connection { reply } => reply.as_mut().poll(context),
             ChannelFutureProjection::Local { reply } => {
                 let never = |never: Infallible| match never {};
                 reply.poll(context).map(|reply| reply.map_err(never))

@@ -1,0 +1,343 @@
+//! The connection to a replica: made at the first call, and again after it broke.
+//!
+//! It does what a [`tonic::transport::Channel`] does, without a queue and a task in front of the connection, and it writes
+//! the requests of several tasks together.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either, Shared};
+use http::uri::PathAndQuery;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper::rt::Executor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::oneshot;
+use tonic::ConnectError;
+use tonic::body::Body;
+use tower_service::Service;
+
+use super::{BadUri, Connector, ReplicaConnection, endpoint};
+use crate::BoxError;
+use crate::joint_writes::{JointConnection, joint_writes};
+use crate::limits::{CONNECTION_WINDOW, FRAME_LEN_MAX, STREAM_WINDOW};
+
+/// Where a connection leads.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    /// What is connected to.
+    uri: Uri,
+    /// What requests name as their server.
+    server: Uri,
+}
+
+impl Target {
+    /// The same server at the other end of the connection and in requests.
+    pub(super) fn new(uri: &str) -> Result<Self, BadUri> {
+        let uri = endpoint(uri)?.uri().clone();
+        Ok(Self {
+            server: uri.clone(),
+            uri,
+        })
+    }
+
+    /// The same connection for requests that name another server.
+    pub(super) fn naming(self, named: Self) -> Self {
+        Self {
+            server: named.server,
+            ..self
+        }
+    }
+
+    /// The URI of a request, with the server.
+    fn addressed(&self, uri: &Uri) -> Result<Uri, http::Error> {
+        let path = uri.path_and_query().cloned();
+        let mut parts = self.server.clone().into_parts();
+        parts.path_and_query = Some(path.unwrap_or(PathAndQuery::from_static("/")));
+        Ok(Uri::from_parts(parts)?)
+    }
+}
+
+/// A connection to a replica. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    connector: Connector,
+    target: Target,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    Connecting(Shared<oneshot::Receiver<Connected>>),
+    Open(SendRequest<Body>),
+}
+
+/// The outcome of an attempt to connect.
+type Connected = Result<SendRequest<Body>, SharedError>;
+
+/// An error of all calls that waited for a connection.
+#[derive(Debug, Clone)]
+struct SharedError(Arc<BoxError>);
+
+/// The reply to a call.
+pub(super) type ReplyFuture = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+impl Connection {
+    pub(super) fn new(connector: Connector, target: Target) -> Self {
+        Self(Arc::new(Inner {
+            connector,
+            target,
+            state: Mutex::new(State::Idle),
+        }))
+    }
+
+    /// Sends a request, once there is a connection.
+    pub(super) fn call(&self, mut request: Request<Body>) -> ReplyFuture {
+        *request.uri_mut() = match self.0.target.addressed(request.uri()) {
+            Ok(uri) => uri,
+            Err(error) => {
+                return Box::pin(std::future::ready(Err(ConnectError(error.into()).into())));
+            }
+        };
+        let connecting = {
+            let mut state = self.0.state();
+            match &mut *state {
+                State::Open(sender) if !sender.is_closed() => {
+                    return Box::pin(reply(sender.send_request(request)));
+                }
+                State::Connecting(connecting) => connecting.clone(),
+                State::Idle | State::Open(_) => self.begin(&mut state),
+            }
+        };
+        let this = self.clone();
+        Box::pin(async move {
+            match connecting.await {
+                Ok(Ok(mut sender)) => reply(sender.send_request(request)).await,
+                Ok(Err(error)) => Err(ConnectError(error.into()).into()),
+                Err(ended) => {
+                    *this.0.state() = State::Idle;
+                    Err(ConnectError(ended.into()).into())
+                }
+            }
+        })
+    }
+
+    /// Begins to connect. A task does so, because the call that is first may be given up.
+    fn begin(&self, state: &mut State) -> Shared<oneshot::Receiver<Connected>> {
+        let (sender, receiver) = oneshot::channel();
+        let connecting = receiver.shared();
+        *state = State::Connecting(connecting.clone());
+        let this = self.clone();
+        TokioExecutor::new().execute(async move {
+            let connected = this.0.connect().await;
+            let connected = connected.map_err(|error| SharedError(Arc::new(error)));
+            *this.0.state() = match &connected {
+                Ok(sender) => State::Open(sender.clone()),
+                Err(_) => State::Idle,
+            };
+            // Nobody waits if all calls were given up.
+            let _ = sender.send(connected);
+        });
+        connecting
+    }
+}
+
+async fn reply(
+    sent: impl Future<Output = Result<Response<Incoming>, hyper::Error>>,
+) -> Result<Response<Body>, BoxError> {
+    Ok(sent.await?.map(Body::new))
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Body>, BoxError> {
+        let mut connector = self.connector.clone();
+        std::future::poll_fn(|context| connector.poll_ready(context)).await?;
+        let (stream, joint) = joint_writes(connector.call(self.target.uri.clone()).await?);
+        let executor = ConnectionExecutor(Arc::new(Mutex::new(Some(joint))));
+        let (sender, connection) = Builder::new(executor)
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_frame_size(FRAME_LEN_MAX)
+            .handshake(stream)
+            .await?;
+        TokioExecutor::new().execute(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "the connection to a replica failed");
+            }
+        });
+        Ok(sender)
+    }
+}
+
+/// Runs the tasks of a connection. The first one is that which reads and writes.
+#[derive(Debug, Clone)]
+struct ConnectionExecutor(Arc<Mutex<Option<JointConnection<ReplicaConnection>>>>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for ConnectionExecutor {
+    fn execute(&self, task: F) {
+        let joint = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = match joint {
+            Some(joint) => Either::Left(JointTask {
+                task: Box::pin(task),
+                joint,
+            }),
+            None => Either::Right(task),
+        };
+        TokioExecutor::new().execute(task);
+    }
+}
+
+/// The task of a connection, which writes when it has been polled.
+struct JointTask<F> {
+    task: Pin<Box<F>>,
+    joint: JointConnection<ReplicaConnection>,
+}
+
+impl<F: Future<Output = ()>> Future for JointTask<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        ready!(self.joint.poll_others(context));
+        let this = &mut *self;
+        this.joint.poll(this.task.as_mut(), context)
+    }
+}
+
+impl fmt::Display for SharedError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl Error for SharedError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&**self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http_body_util::{BodyExt, Full};
+    use hyper::server::conn::http2;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::net::TcpListener;
+    use tokio::task::{JoinSet, yield_now};
+
+    use super::*;
+    use crate::replica::PeerSpoke;
+
+    fn connection(to: &str) -> Connection {
+        let connector = Connector::new(None, PeerSpoke::default());
+        Connection::new(connector, Target::new(to).unwrap())
+    }
+
+    fn request() -> Request<Body> {
+        Request::new(Body::empty())
+    }
+
+    /// Serves one connection, and answers with the URI of each request. Returns after this many requests.
+    async fn serve_one(listener: &TcpListener, requests: usize) {
+        let (stream, _) = listener.accept().await.unwrap();
+        let left = AtomicUsize::new(requests);
+        let service = service_fn(|request: Request<Incoming>| {
+            left.fetch_sub(1, Ordering::Relaxed);
+            let body = Full::<bytes::Bytes>::from(request.uri().to_string());
+            async { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let serving = http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(stream), service);
+        let mut serving = std::pin::pin!(serving);
+        std::future::poll_fn(|context| {
+            if left.load(Ordering::Relaxed) == 0 {
+                serving.as_mut().graceful_shutdown();
+            }
+            serving.as_mut().poll(context).map(|_| ())
+        })
+        .await;
+    }
+
+    fn is_closed(connection: &Connection) -> bool {
+        match &*connection.0.state() {
+            State::Open(sender) => sender.is_closed(),
+            state => panic!("{state:?}"),
+        }
+    }
+
+    async fn text(reply: Response<Body>) -> String {
+        let body = reply.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(body.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_first_calls_share_a_connection_and_a_broken_one_is_made_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let connection = connection(&address);
+        for round in 0..2 {
+            let calls = async {
+                let mut calls = JoinSet::new();
+                (0..5).for_each(|_| {
+                    calls.spawn(connection.call(request()));
+                });
+                for reply in calls.join_all().await {
+                    assert_eq!(text(reply.unwrap()).await, format!("{address}/"), "{round}");
+                }
+            };
+            tokio::join!(calls, serve_one(&listener, 5));
+            while !is_closed(&connection) {
+                yield_now().await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_goes_on_being_made_when_the_first_call_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connection = connection(&format!("http://{}", listener.local_addr().unwrap()));
+        drop(connection.call(request()));
+        let call = connection.call(request());
+        let (reply, ()) = tokio::join!(call, serve_one(&listener, 1));
+        assert!(reply.is_ok());
+    }
+
+    #[tokio::test]
+    async fn all_calls_that_wait_learn_why_there_is_no_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let connection = connection(&format!("http://{address}"));
+        let (first, second) = tokio::join!(connection.call(request()), connection.call(request()));
+        for outcome in [first, second] {
+            let error = outcome.unwrap_err();
+            assert!(error.is::<ConnectError>(), "{error:?}");
+            let causes = flow_core::Chain(&*error).to_string();
+            assert!(causes.contains("refused"), "{causes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_without_a_host_is_an_error_of_the_call() {
+        let connection = connection("name");
+        let error = connection.call(request()).await.unwrap_err();
+        assert!(error.is::<ConnectError>(), "{error:?}");
+    }
+}
