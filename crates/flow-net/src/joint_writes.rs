@@ -26,7 +26,7 @@ const BUFFER_LEN: usize = 32 << 10;
 /// Parts of one write: the buffer, and what follows it.
 const PARTS_MAX: usize = 16;
 
-/// A stream whose writes are collected while a [`JointConnection`] is polled. At other times, it writes what it is told to flush.
+/// A stream whose writes are collected while a [`JointConnection`] is polled. At other times, as after an upgrade, it writes at once.
 #[derive(Debug)]
 pub(crate) struct JointStream<I>(Arc<Mutex<State<I>>>);
 
@@ -182,7 +182,10 @@ impl<I: Write + Unpin> Write for JointStream<I> {
         let mut state = lock(&self.0);
         state.check()?;
         let len: usize = parts.iter().map(|it| it.len()).sum();
-        if state.buffer.len() + len > BUFFER_LEN {
+        if len == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        if !state.is_collecting || state.buffer.len() + len > BUFFER_LEN {
             return state.poll_write_after_buffer(context, parts);
         }
         for part in parts {

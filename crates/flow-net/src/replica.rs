@@ -9,6 +9,7 @@ mod recent_failures;
 mod resolver;
 mod response_times;
 mod slowness;
+mod target;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -16,23 +17,25 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use flow_metrics::DurationHistogram;
-use tonic::transport::Endpoint;
 
 use crate::dns::Instance;
 use crate::grpc::Metadata;
-use crate::limits::{CONNECTION_WINDOW, FRAME_LEN_MAX, Limits, STREAM_WINDOW, TCP_KEEPALIVE};
+use crate::limits::Limits;
 use crate::tls::{ClientTls, TlsOptions};
 
 pub(crate) use call::{NodeCalls, OpenedStream, within};
 pub use call::{Reply, Shards, write_usage};
 pub use channel::LocalService;
 use channel::ReplicaChannel;
-use connection::{Connection, Target};
+use connection::Connection;
 pub(crate) use connector::{Connector, PeerSpoke, ReplicaConnection, socket_path};
 pub(crate) use reached::Reached;
 use recent_failures::RecentFailures;
 use response_times::ResponseTimes;
 use slowness::Slowness;
+pub use target::BadUri;
+use target::Target;
+pub(crate) use target::endpoint;
 
 /// Time for the TCP connection to a replica; after that another one is the better choice. It leaves most of a usual deadline to
 /// that one, and the kernel sends a packet that was lost again after a second.
@@ -47,24 +50,6 @@ const BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// Time after which a slow replica gets a request that shows whether it has recovered: one in two seconds delays few
 /// requests, and five of them are enough.
 const UNHEARD_AFTER: Duration = Duration::from_secs(2);
-
-/// What requests name as their server when they go to a Unix socket, as with other clients of gRPC.
-const SOCKET_ORIGIN: &str = "http://localhost";
-
-/// The text is not the address of a replica.
-#[derive(Debug, thiserror::Error)]
-#[error("`{uri}` is not an address: write `grpc://host:port` or `unix:/path`")]
-pub struct BadUri {
-    uri: String,
-    source: tonic::transport::Error,
-}
-
-impl BadUri {
-    /// Returns why the text is not an address.
-    pub(crate) fn into_cause(self) -> tonic::transport::Error {
-        self.source
-    }
-}
 
 /// One running process of a node.
 #[derive(Debug)]
@@ -479,22 +464,6 @@ impl Replica {
     fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The settings of every connection to a replica or a gateway.
-pub(crate) fn endpoint(uri: &str) -> Result<Endpoint, BadUri> {
-    let of_requests = socket_path(uri).map_or(uri, |_| SOCKET_ORIGIN);
-    let endpoint = Endpoint::from_shared(of_requests.to_owned()).map_err(|source| BadUri {
-        uri: uri.to_owned(),
-        source,
-    })?;
-    Ok(endpoint
-        .tcp_nodelay(true)
-        // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
-        .tcp_keepalive(Some(TCP_KEEPALIVE))
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME_LEN_MAX))
 }
 
 fn rank(priority: u16, weight: u16) -> u32 {

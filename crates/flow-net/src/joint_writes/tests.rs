@@ -194,11 +194,12 @@ fn what_a_connection_flushes_is_written_when_it_has_been_polled() {
 }
 
 #[test]
-fn outside_of_the_connection_a_flush_writes() {
+fn outside_of_the_connection_bytes_are_written_at_once() {
     let recorder = Recorder::default();
     let (mut stream, joint) = joint_writes(recorder.clone());
     let mut context = Context::from_waker(Waker::noop());
-    send(&mut stream, &mut context, b"one ");
+    let written = Pin::new(&mut stream).poll_write(&mut context, b"one ");
+    assert!(matches!(written, Poll::Ready(Ok(4))));
     assert_eq!(recorder.bytes(), b"one ");
     drop(joint);
     send(&mut stream, &mut context, b"two");

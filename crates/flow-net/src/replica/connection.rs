@@ -11,8 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Shared};
-use http::uri::PathAndQuery;
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::rt::Executor;
@@ -22,46 +21,11 @@ use tonic::ConnectError;
 use tonic::body::Body;
 use tower_service::Service;
 
-use super::{BadUri, Connector, ReplicaConnection, endpoint};
+use super::connector::{Connector, ReplicaConnection};
+use super::target::Target;
 use crate::BoxError;
 use crate::joint_writes::{JointConnection, joint_writes};
 use crate::limits::{CONNECTION_WINDOW, FRAME_LEN_MAX, STREAM_WINDOW};
-
-/// Where a connection leads.
-#[derive(Debug, Clone)]
-pub(super) struct Target {
-    /// What is connected to.
-    uri: Uri,
-    /// What requests name as their server.
-    server: Uri,
-}
-
-impl Target {
-    /// The same server at the other end of the connection and in requests.
-    pub(super) fn new(uri: &str) -> Result<Self, BadUri> {
-        let uri = endpoint(uri)?.uri().clone();
-        Ok(Self {
-            server: uri.clone(),
-            uri,
-        })
-    }
-
-    /// The same connection for requests that name another server.
-    pub(super) fn naming(self, named: Self) -> Self {
-        Self {
-            server: named.server,
-            ..self
-        }
-    }
-
-    /// The URI of a request, with the server.
-    fn addressed(&self, uri: &Uri) -> Result<Uri, http::Error> {
-        let path = uri.path_and_query().cloned();
-        let mut parts = self.server.clone().into_parts();
-        parts.path_and_query = Some(path.unwrap_or(PathAndQuery::from_static("/")));
-        Ok(Uri::from_parts(parts)?)
-    }
-}
 
 /// A connection to a replica. Clones share it.
 #[derive(Debug, Clone)]
@@ -166,7 +130,7 @@ impl Inner {
     async fn connect(&self) -> Result<SendRequest<Body>, BoxError> {
         let mut connector = self.connector.clone();
         std::future::poll_fn(|context| connector.poll_ready(context)).await?;
-        let (stream, joint) = joint_writes(connector.call(self.target.uri.clone()).await?);
+        let (stream, joint) = joint_writes(connector.call(self.target.uri().clone()).await?);
         let executor = ConnectionExecutor(Arc::new(Mutex::new(Some(joint))));
         let (sender, connection) = Builder::new(executor)
             .timer(TokioTimer::new())
@@ -243,7 +207,7 @@ mod tests {
     use tokio::task::{JoinSet, yield_now};
 
     use super::*;
-    use crate::replica::PeerSpoke;
+    use crate::replica::connector::PeerSpoke;
 
     fn connection(to: &str) -> Connection {
         let connector = Connector::new(None, PeerSpoke::default());
