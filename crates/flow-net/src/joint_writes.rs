@@ -20,8 +20,11 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 
 use other_tasks::OtherTasks;
 
-/// Bytes that are collected. More are written at once, without a copy.
+/// Bytes that are collected. What does not fit is written at once, with what was collected before it.
 const BUFFER_LEN: usize = 32 << 10;
+
+/// Bytes of a write that is not collected: to copy it would take longer than a system call. HTTP/2 frames of vectors have 16 KiB or more.
+const COLLECTED_MAX: usize = 8 << 10;
 
 /// Parts of one write: the buffer, and what follows it.
 const PARTS_MAX: usize = 16;
@@ -185,7 +188,8 @@ impl<I: Write + Unpin> Write for JointStream<I> {
         if len == 0 {
             return Poll::Ready(Ok(0));
         }
-        if !state.is_collecting || state.buffer.len() + len > BUFFER_LEN {
+        let is_collected = len <= COLLECTED_MAX && state.buffer.len() + len <= BUFFER_LEN;
+        if !state.is_collecting || !is_collected {
             return state.poll_write_after_buffer(context, parts);
         }
         for part in parts {

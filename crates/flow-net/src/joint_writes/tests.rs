@@ -224,9 +224,9 @@ fn a_large_message_is_written_with_what_waits_before_it() {
     let (mut stream, joint) = joint_writes(recorder.clone());
     polled(&joint, |context| {
         send(&mut stream, context, b"small");
-        send(&mut stream, context, &[1; BUFFER_LEN]);
+        send(&mut stream, context, &[1; COLLECTED_MAX + 1]);
     });
-    assert_eq!(recorder.lengths(), [5 + BUFFER_LEN]);
+    assert_eq!(recorder.lengths(), [5 + COLLECTED_MAX + 1]);
 }
 
 #[test]
