@@ -109,7 +109,7 @@ impl Connection {
                 Err(_) => State::Idle,
             };
             // Nobody waits if all calls were given up.
-            let _ = sender.send(connected);
+            drop(sender.send(connected));
         });
         connecting
     }
