@@ -23,7 +23,7 @@ use other_tasks::OtherTasks;
 /// Bytes that are collected. What does not fit is written at once, with what was collected before it.
 const BUFFER_LEN: usize = 32 << 10;
 
-/// Bytes of a write that is not collected: to copy it would take longer than a system call. HTTP/2 frames of vectors have 16 KiB or more.
+/// Largest write that is collected, in bytes. With frames of 16 KiB, as those of vectors, copying cost as much as it saved.
 const COLLECTED_MAX: usize = 8 << 10;
 
 /// Parts of one write: the buffer, and what follows it.
@@ -118,6 +118,8 @@ impl<I: Write + Unpin> State<I> {
             let written = Pin::new(&mut self.stream).poll_write(context, &self.buffer);
             self.remove(ready!(written)?)?;
         }
+        // A connection that becomes idle does not keep a large buffer.
+        self.buffer.shrink_to(COLLECTED_MAX);
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

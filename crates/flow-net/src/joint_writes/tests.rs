@@ -11,7 +11,7 @@ use tokio::task::{JoinSet, yield_now};
 
 use super::*;
 
-/// A stream that records each write, and takes as many bytes of each as it is told.
+/// Records each write. `takes` limits how many bytes of it are accepted.
 #[derive(Debug, Clone, Default)]
 struct Recorder {
     writes: Arc<Mutex<Vec<Vec<u8>>>>,

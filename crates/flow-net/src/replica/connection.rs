@@ -84,11 +84,12 @@ impl Connection {
         };
         let this = self.clone();
         Box::pin(async move {
-            match connecting.await {
+            match connecting.clone().await {
                 Ok(Ok(mut sender)) => reply(sender.send_request(request)).await,
                 Ok(Err(error)) => Err(ConnectError(error.into()).into()),
+                // The task that connects panicked.
                 Err(ended) => {
-                    *this.0.state() = State::Idle;
+                    this.0.end(&connecting);
                     Err(ConnectError(ended.into()).into())
                 }
             }
@@ -108,7 +109,7 @@ impl Connection {
                 Ok(sender) => State::Open(sender.clone()),
                 Err(_) => State::Idle,
             };
-            // Nobody waits if all calls were given up.
+            // The receiver is gone if all waiting calls were dropped.
             drop(sender.send(connected));
         });
         connecting
@@ -125,6 +126,14 @@ impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the next call connect, if this attempt is still the current one.
+    fn end(&self, attempt: &Shared<oneshot::Receiver<Connected>>) {
+        let mut state = self.state();
+        if matches!(&*state, State::Connecting(current) if current.ptr_eq(attempt)) {
+            *state = State::Idle;
+        }
     }
 
     async fn connect(&self) -> Result<SendRequest<Body>, BoxError> {
@@ -148,7 +157,7 @@ impl Inner {
     }
 }
 
-/// Runs the tasks of a connection. The first one is that which reads and writes.
+/// Spawns the tasks of a connection. hyper spawns the task that reads and writes first.
 #[derive(Debug, Clone)]
 struct ConnectionExecutor(Arc<Mutex<Option<JointConnection<ReplicaConnection>>>>);
 

@@ -1,4 +1,4 @@
-//! The addresses of replicas, and the settings of connections to them.
+//! The addresses of replicas and gateways.
 
 use http::Uri;
 use http::uri::PathAndQuery;
@@ -66,7 +66,7 @@ impl Target {
     }
 }
 
-/// The settings of every connection to a replica or a gateway.
+/// The endpoint of a client's connection to this address. Connections to replicas use only its URI.
 pub(crate) fn endpoint(uri: &str) -> Result<Endpoint, BadUri> {
     let of_requests = socket_path(uri).map_or(uri, |_| SOCKET_ORIGIN);
     let endpoint = Endpoint::from_shared(of_requests.to_owned()).map_err(|source| BadUri {
