@@ -33,6 +33,7 @@ use crate::connection_handle::ConnectionHandle;
 use crate::joint_writes::joint_writes;
 use crate::limits::ConnectionLimits;
 use crate::open_connections::{OpenConnection, OpenConnections};
+use crate::other_tasks::OtherTasks;
 use crate::reply_body::{OpenRequest, ReplyBody, ReplyFuture};
 
 /// Any error.
@@ -238,16 +239,17 @@ where
         builder: &auto::Builder<TokioExecutor>,
         service: S,
     ) -> Result<(), BoxError> {
-        let (io, mut joint) = joint_writes(TokioIo::new(self.stream));
+        let (io, joint) = joint_writes(TokioIo::new(self.stream));
         let service = HyperService {
             service,
             connection: self.open.clone(),
         };
         let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
+        let mut others = OtherTasks::default();
         let in_turns = std::future::poll_fn(|context| {
             // Requests in progress will have replies.
-            if joint.is_waiting() || self.open.requests() > 0 {
-                ready!(joint.poll_others(context));
+            if others.is_waiting() || self.open.requests() > 0 {
+                ready!(others.poll_have_run(context));
             }
             self.open.turn.begin();
             joint.poll(connection.as_mut(), context)

@@ -1,13 +1,8 @@
-//! Lets a connection write the messages of several tasks at once.
-//!
-//! Each task that has something to send wakes the task of the connection. A runtime with several threads runs a task that was just woken
-//! before all others, so the connection would send each message alone, with a system call for each, although the next one is
-//! a microsecond away. So it first lets the tasks run that are ready, and then sends what they finished.
+//! Lets a connection write several messages at once.
 //!
 //! h2 flushes each message of 256 bytes or more by itself. So what it flushes is collected, and written when the connection has
 //! been polled.
 
-mod other_tasks;
 #[cfg(test)]
 mod tests;
 
@@ -17,8 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-
-use other_tasks::OtherTasks;
 
 /// Bytes that are collected. What does not fit is written at once, with what was collected before it.
 const BUFFER_LEN: usize = 32 << 10;
@@ -35,10 +28,7 @@ pub(crate) struct JointStream<I>(Arc<Mutex<State<I>>>);
 
 /// A connection that writes when it has been polled.
 #[derive(Debug)]
-pub(crate) struct JointConnection<I> {
-    state: Arc<Mutex<State<I>>>,
-    others: OtherTasks,
-}
+pub(crate) struct JointConnection<I>(Arc<Mutex<State<I>>>);
 
 #[derive(Debug)]
 struct State<I> {
@@ -60,33 +50,19 @@ pub(crate) fn joint_writes<I>(stream: I) -> (JointStream<I>, JointConnection<I>)
         failure: None,
     };
     let state = Arc::new(Mutex::new(state));
-    let connection = JointConnection {
-        state: Arc::clone(&state),
-        others: OtherTasks::default(),
-    };
-    (JointStream(state), connection)
+    (JointStream(Arc::clone(&state)), JointConnection(state))
 }
 
 impl<I: Write + Unpin> JointConnection<I> {
-    /// Waits until the tasks that are ready have run. However often the connection is woken meanwhile, it waits once.
-    pub(crate) fn poll_others(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.others.poll_have_run(context)
-    }
-
-    /// Whether it waits for other tasks.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.others.is_waiting()
-    }
-
     /// Polls the connection, and writes what it sends.
     pub(crate) fn poll<F: Future>(
         &self,
         connection: Pin<&mut F>,
         context: &mut Context<'_>,
     ) -> Poll<F::Output> {
-        lock(&self.state).is_collecting = true;
+        lock(&self.0).is_collecting = true;
         let polled = connection.poll(context);
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.0);
         state.is_collecting = false;
         if let Poll::Ready(Err(error)) = state.poll_write_buffer(context) {
             // The connection finds it when it is polled again.

@@ -28,6 +28,7 @@ mod listener;
 mod local_listener;
 mod metrics_server;
 mod open_connections;
+mod other_tasks;
 mod partial_message;
 mod pool;
 mod process_limits;

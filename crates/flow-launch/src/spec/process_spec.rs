@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow_core::{NodeName, Secret};
-use flow_spec::{LocalRun, LogStyle, NodePlan, Plan, Run, Uses};
+use flow_spec::{LocalRun, LogStyle, NodePlan, Plan, Uses};
 
 use crate::spec::invocation::{Invocation, SharedOptions};
 use crate::spec::ports::Ports;
@@ -267,13 +267,13 @@ pub(crate) fn gateway(plan: &Plan, shared: &SharedOptions, cores: NonZeroUsize) 
 
 /// The number of the gateway's threads; `None` for one per core.
 ///
-/// Beside a single executor on the same machine the gateway uses half of the cores: handing a request from thread to
-/// thread costs more than forwarding it, and the executor needs the other half. On two cores this gives a tenth more
-/// requests per second and saves 0.05 ms per request. In a flow of several nodes the gateway has more work, and uses
-/// all cores. A reload does not change the number.
+/// Beside the processes of a single executor on the same machine, the gateway uses half of the cores: handing a request
+/// from thread to thread costs more than forwarding it, and the executor needs the other half. On two cores this gives a
+/// tenth more requests per second and saves 0.05 ms per request. In a flow of several nodes the gateway has more work,
+/// and uses all cores; so it does if it runs the executor itself. A reload does not change the number.
 fn threads(plan: &Plan, cores: NonZeroUsize) -> Option<NonZeroUsize> {
     match &plan.nodes[..] {
-        [only] if matches!(only.run, Run::Local(_)) => NonZeroUsize::new(cores.get().div_ceil(2)),
+        [only] if only.with_processes().is_some() => NonZeroUsize::new(cores.get().div_ceil(2)),
         _ => None,
     }
 }

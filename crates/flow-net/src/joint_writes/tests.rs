@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
 
 use super::*;
+use crate::other_tasks::OtherTasks;
 
 /// Records each write. `takes` limits how many bytes of it are accepted.
 #[derive(Debug, Clone, Default)]
@@ -124,7 +125,8 @@ fn writes(runtime: &Runtime, messages: usize) -> Vec<usize> {
     let recorder = Recorder::default();
     let finished = Arc::new(AtomicUsize::new(0));
     let waker = Arc::new(AtomicWaker::new());
-    let (mut stream, mut joint) = joint_writes(recorder.clone());
+    let (mut stream, joint) = joint_writes(recorder.clone());
+    let mut others = OtherTasks::default();
     let task = {
         let (finished, waker) = (Arc::clone(&finished), Arc::clone(&waker));
         let mut sent = 0;
@@ -140,7 +142,7 @@ fn writes(runtime: &Runtime, messages: usize) -> Vec<usize> {
             }
         }));
         poll_fn(move |context| {
-            ready!(joint.poll_others(context));
+            ready!(others.poll_have_run(context));
             joint.poll(connection.as_mut(), context)
         })
     };
@@ -178,10 +180,10 @@ fn messages_that_are_finished_one_after_another_are_written_at_once() {
 
 #[test]
 fn outside_of_a_runtime_nothing_waits() {
-    let (_, mut joint) = joint_writes(Recorder::default());
+    let mut others = OtherTasks::default();
     let mut context = Context::from_waker(Waker::noop());
-    assert!(joint.poll_others(&mut context).is_ready());
-    assert!(!joint.is_waiting());
+    assert!(others.poll_have_run(&mut context).is_ready());
+    assert!(!others.is_waiting());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Shared};
@@ -185,7 +185,6 @@ impl<F: Future<Output = ()>> Future for JointTask<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        ready!(self.joint.poll_others(context));
         let this = &mut *self;
         this.joint.poll(this.task.as_mut(), context)
     }

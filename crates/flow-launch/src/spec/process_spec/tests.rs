@@ -1,5 +1,7 @@
 use std::num::{NonZeroU16, NonZeroUsize};
 
+use flow_spec::Run;
+
 use super::*;
 use crate::spec::invocation::{BuiltIn, Programs};
 
@@ -240,6 +242,8 @@ fn beside_one_executor_the_gateway_uses_half_of_the_cores() {
     assert_eq!(threads("[{name: a}, {name: b}]", 2), None);
     let elsewhere = "[{name: a, external: true, host: far, port: 7}]";
     assert_eq!(threads(elsewhere, 2), None);
+    let colocated = "[{name: a, uses: echo, colocate: true}]";
+    assert_eq!(threads(colocated, 2), None);
     let spec = gateway(&plan("[{name: a, replicas: 3}]"), &shared(), CORES);
     let arguments = spec.invocation.arguments.join(" ");
     assert!(arguments.contains("--threads 2"), "{arguments}");

@@ -1,4 +1,11 @@
 //! Waits until the tasks that are ready have run.
+//!
+//! Each task that finishes a reply wakes the task of the connection. A runtime with several threads runs a task that was just
+//! woken before all others, so the connection would send each reply alone, with a system call for each, although the next
+//! one is a microsecond away. So the connection of a server first lets the tasks run that are ready.
+//!
+//! A connection to a replica does not wait: with requests in larger groups, gateway and executor waited for each other, and
+//! answered 4 to 8 % fewer requests.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,7 +17,7 @@ use tokio::task::yield_now;
 
 /// The tasks that are ready when a task begins to wait for them.
 #[derive(Debug)]
-pub(super) struct OtherTasks {
+pub(crate) struct OtherTasks {
     is_waiting: bool,
     progress: Arc<Progress>,
     /// Wakes `progress`.
@@ -35,12 +42,13 @@ impl Default for OtherTasks {
 }
 
 impl OtherTasks {
-    pub(super) fn is_waiting(&self) -> bool {
+    /// Whether it waits for them.
+    pub(crate) fn is_waiting(&self) -> bool {
         self.is_waiting
     }
 
-    /// Waits until they have run.
-    pub(super) fn poll_have_run(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Waits until they have run. However often the task is woken meanwhile, it waits once.
+    pub(crate) fn poll_have_run(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.progress.waiting.register(context.waker());
         if !self.is_waiting {
             self.is_waiting = true;
