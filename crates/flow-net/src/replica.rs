@@ -4,6 +4,7 @@ mod call;
 mod channel;
 mod connection;
 mod connector;
+mod http2_call;
 mod reached;
 mod recent_failures;
 mod resolver;

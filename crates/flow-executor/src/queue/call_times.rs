@@ -7,22 +7,28 @@ use std::time::Duration;
 
 use crate::endpoint_table::MethodIdx;
 
-/// Sizes of requests, each up to twice the one before. The last one is 2 to 4 KiB. Larger requests of one size can hold hundreds of
-/// documents or one, so the time of one call would say little about the next, and a client could make a long call seem short.
-const SIZES: usize = 12;
+/// Sizes of requests, each up to twice the one before.
+const SIZES: usize = usize::BITS as usize;
 
 /// A quicker call lowers the expected time by this part of the difference. A slower one raises it at once.
 const FALL: u64 = 8;
 
 /// What calls are expected to take.
 #[derive(Debug)]
-pub(crate) struct CallTimes(Vec<[AtomicU64; SIZES]>);
+pub(crate) struct CallTimes {
+    methods: Vec<[AtomicU64; SIZES]>,
+    /// Nothing is noted of requests from this number of bytes on.
+    below: usize,
+}
 
 impl CallTimes {
-    /// For so many methods, of whose calls nothing is known.
-    pub(crate) fn new(methods: usize) -> Self {
+    /// For so many methods, of whose calls nothing is known, and requests below this number of bytes.
+    pub(crate) fn new(methods: usize, below: usize) -> Self {
         let unknown = || std::array::from_fn(|_| AtomicU64::new(0));
-        Self((0..methods).map(|_| unknown()).collect())
+        Self {
+            methods: (0..methods).map(|_| unknown()).collect(),
+            below,
+        }
     }
 
     /// What a call takes whose request has this number of bytes. `None` if there was no such call yet, or if it is large.
@@ -48,8 +54,11 @@ impl CallTimes {
     }
 
     fn nanos(&self, method: MethodIdx, bytes: usize) -> Option<&AtomicU64> {
+        if bytes >= self.below {
+            return None;
+        }
         let size = bytes.max(1).ilog2();
-        self.0.get(method.0)?.get(size as usize)
+        self.methods.get(method.0)?.get(size as usize)
     }
 }
 
@@ -59,10 +68,11 @@ mod tests {
 
     const METHOD: MethodIdx = MethodIdx(1);
     const MICRO: Duration = Duration::from_micros(1);
+    const KIB: usize = 1 << 10;
 
     #[test]
     fn nothing_is_expected_of_calls_that_never_ran() {
-        let times = CallTimes::new(2);
+        let times = CallTimes::new(2, 4 * KIB);
         times.observe((METHOD, 100), 50 * MICRO);
         assert_eq!(times.expected(METHOD, 100), Some(50 * MICRO));
         assert_eq!(times.expected(METHOD, 65), Some(50 * MICRO));
@@ -74,26 +84,35 @@ mod tests {
 
     #[test]
     fn nothing_is_expected_of_large_calls() {
-        let times = CallTimes::new(2);
-        times.observe((METHOD, 2 << 10), MICRO);
-        times.observe((METHOD, (4 << 10) - 1), MICRO);
-        times.observe((METHOD, 4 << 10), MICRO);
-        times.observe((METHOD, usize::MAX), MICRO);
-        assert_eq!(times.expected(METHOD, 2 << 10), Some(MICRO));
-        assert_eq!(times.expected(METHOD, 4 << 10), None);
+        let times = CallTimes::new(2, 4 * KIB);
+        for bytes in [2 * KIB, 4 * KIB - 1, 4 * KIB, usize::MAX] {
+            times.observe((METHOD, bytes), MICRO);
+        }
+        assert_eq!(times.expected(METHOD, 2 * KIB), Some(MICRO));
+        assert_eq!(times.expected(METHOD, 4 * KIB), None);
         assert_eq!(times.expected(METHOD, usize::MAX), None);
     }
 
     #[test]
+    fn without_a_limit_every_size_has_a_time() {
+        let times = CallTimes::new(2, usize::MAX);
+        times.observe((METHOD, 4 * KIB), MICRO);
+        times.observe((METHOD, usize::MAX - 1), 2 * MICRO);
+        assert_eq!(times.expected(METHOD, 8 * KIB - 1), Some(MICRO));
+        assert_eq!(times.expected(METHOD, usize::MAX - 1), Some(2 * MICRO));
+        assert_eq!(times.expected(METHOD, 8 * KIB), None);
+    }
+
+    #[test]
     fn an_empty_call_has_a_size() {
-        let times = CallTimes::new(2);
+        let times = CallTimes::new(2, 4 * KIB);
         times.observe((METHOD, 0), Duration::ZERO);
         assert_eq!(times.expected(METHOD, 1), Some(Duration::from_nanos(1)));
     }
 
     #[test]
     fn a_slow_call_counts_at_once_and_quick_ones_by_and_by() {
-        let times = CallTimes::new(2);
+        let times = CallTimes::new(2, 4 * KIB);
         let observe = |micros: u32| {
             times.observe((METHOD, 100), micros * MICRO);
             times.expected(METHOD, 100).unwrap()

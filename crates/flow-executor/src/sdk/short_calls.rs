@@ -3,8 +3,16 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+/// Calls of requests below this number of bytes may be short. A larger request can hold hundreds of documents or one, so the time
+/// of one call would say little about the next of the same size, and a client could make a long call seem short.
+const SMALL: usize = 4 << 10;
+
 /// Where the short calls of an executor run; see [`Executor::short_calls`](crate::Executor::short_calls).
-pub struct ShortCalls<E>(Option<fn(E) -> SharedExecutor<E>>);
+pub struct ShortCalls<E> {
+    share: Option<fn(E) -> SharedExecutor<E>>,
+    /// Calls of requests from this number of bytes on are never short.
+    below: usize,
+}
 
 /// An executor that threads use in turn.
 pub(crate) type SharedExecutor<E> = Box<dyn UseInTurn<E>>;
@@ -22,21 +30,43 @@ impl<E: 'static> ShortCalls<E> {
     /// On the worker's thread, as all others.
     #[must_use]
     pub fn on_worker() -> Self {
-        Self(None)
+        Self {
+            share: None,
+            below: 0,
+        }
     }
 
-    /// On the thread that reads requests, while the worker has nothing to do.
+    /// On the thread that reads requests, while the worker has nothing to do. Calls of requests with 4 KiB or more run on the
+    /// worker's thread.
     #[must_use]
     pub fn where_read() -> Self
     where
         E: Send,
     {
-        Self(Some(|executor| Box::new(Mutex::new(executor))))
+        Self {
+            share: Some(|executor| Box::new(Mutex::new(executor))),
+            below: SMALL,
+        }
+    }
+
+    /// Calls of larger requests may be short, too. The time of a call must depend on the size of its request only, and not on
+    /// what it contains.
+    #[must_use]
+    pub fn of_any_size(self) -> Self {
+        Self {
+            below: usize::MAX,
+            ..self
+        }
     }
 
     /// What shares the executor, if threads other than the worker use it.
-    pub(crate) fn share(self) -> Option<fn(E) -> SharedExecutor<E>> {
-        self.0
+    pub(crate) fn share(&self) -> Option<fn(E) -> SharedExecutor<E>> {
+        self.share
+    }
+
+    /// Calls of requests from this number of bytes on are never short.
+    pub(crate) fn below(&self) -> usize {
+        self.below
     }
 }
 
@@ -56,7 +86,7 @@ impl<E: Send> UseInTurn<E> for Mutex<E> {
 
 impl<E> fmt::Debug for ShortCalls<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
+        f.write_str(match self.share {
             None => "ShortCalls::on_worker",
             Some(_) => "ShortCalls::where_read",
         })

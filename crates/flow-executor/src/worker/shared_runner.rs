@@ -24,10 +24,11 @@ pub(crate) struct SharedRunner<E> {
 }
 
 impl<E: 'static> SharedRunner<E> {
-    pub(crate) fn new(executor: SharedExecutor<E>, runner: CallRunner<E>) -> Self {
+    /// Calls of requests from `below` bytes on are never short.
+    pub(crate) fn new(executor: SharedExecutor<E>, runner: CallRunner<E>, below: usize) -> Self {
         Self {
             executor,
-            times: CallTimes::new(runner.endpoints.bindings.len()),
+            times: CallTimes::new(runner.endpoints.bindings.len(), below),
             runner: Mutex::new(runner),
         }
     }

@@ -172,10 +172,12 @@ impl<E: 'static> WorkerConfig<E> {
         (queue, guard): (&CallQueue, WorkerGuard),
         short_calls: &ShortCallsHere,
     ) {
-        let Some(share) = (self.hooks.short_calls)(&executor).share() else {
+        let of_executor = (self.hooks.short_calls)(&executor);
+        let Some(share) = of_executor.share() else {
             return self.work(executor, queue, guard);
         };
-        let runner = Arc::new(SharedRunner::new(share(executor), self.runner()));
+        let below = of_executor.below();
+        let runner = Arc::new(SharedRunner::new(share(executor), self.runner(), below));
         short_calls.set(runner.clone());
         while let Some(work) = queue.next() {
             runner.run(work, queue);

@@ -1,31 +1,42 @@
 //! The connection to a replica: made at the first call, and again after it broke.
 //!
-//! It does what a [`tonic::transport::Channel`] does, without a queue and a task in front of the connection, and it writes
+//! It does what a [`tonic::transport::Channel`] does, without a queue and tasks in front of the connection, and it writes
 //! the requests of several tasks together.
 
 use std::error::Error;
 use std::fmt;
-use std::pin::Pin;
+use std::future::{poll_fn, ready};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Either, Shared};
+use futures_util::future::{BoxFuture, Shared};
+use h2::client::{Builder, SendRequest};
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::rt::Executor;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::oneshot;
 use tonic::ConnectError;
 use tonic::body::Body;
 use tower_service::Service;
 
-use super::connector::{Connector, ReplicaConnection};
+use super::connector::Connector;
+use super::http2_call::Http2Call;
 use super::target::Target;
 use crate::BoxError;
-use crate::joint_writes::{JointConnection, joint_writes};
+use crate::joint_writes::joint_writes;
 use crate::limits::{CONNECTION_WINDOW, FRAME_LEN_MAX, STREAM_WINDOW};
+
+/// Streams that are opened before the replica has said how many it takes.
+const STREAMS_FIRST: usize = 100;
+
+/// Bytes of a stream that wait in h2 to be sent.
+const SEND_BUFFER_LEN: usize = 1 << 20;
+
+/// Bytes of the headers or trailers of a reply.
+const HEADERS_LEN_MAX: u32 = 16 << 10;
 
 /// A connection to a replica. Clones share it.
 #[derive(Debug, Clone)]
@@ -42,11 +53,11 @@ struct Inner {
 enum State {
     Idle,
     Connecting(Shared<oneshot::Receiver<Connected>>),
-    Open(SendRequest<Body>),
+    Open(SendRequest<Bytes>),
 }
 
 /// The outcome of an attempt to connect.
-type Connected = Result<SendRequest<Body>, SharedError>;
+type Connected = Result<SendRequest<Bytes>, SharedError>;
 
 /// An error of all calls that waited for a connection.
 #[derive(Debug, Clone)]
@@ -68,16 +79,20 @@ impl Connection {
     pub(super) fn call(&self, mut request: Request<Body>) -> ReplyFuture {
         *request.uri_mut() = match self.0.target.addressed(request.uri()) {
             Ok(uri) => uri,
-            Err(error) => {
-                return Box::pin(std::future::ready(Err(ConnectError(error.into()).into())));
-            }
+            Err(error) => return Box::pin(ready(Err(ConnectError(error.into()).into()))),
         };
         let connecting = {
             let mut state = self.0.state();
-            match &mut *state {
-                State::Open(sender) if !sender.is_closed() => {
-                    return Box::pin(reply(sender.send_request(request)));
-                }
+            if let State::Open(sender) = &*state
+                && let Some(mut sender) = still_open(sender)
+            {
+                drop(state);
+                return match Http2Call::begin(&mut sender, request) {
+                    Ok(call) => Box::pin(call),
+                    Err(error) => Box::pin(ready(Err(error.into()))),
+                };
+            }
+            match &*state {
                 State::Connecting(connecting) => connecting.clone(),
                 State::Idle | State::Open(_) => self.begin(&mut state),
             }
@@ -85,7 +100,7 @@ impl Connection {
         let this = self.clone();
         Box::pin(async move {
             match connecting.clone().await {
-                Ok(Ok(mut sender)) => reply(sender.send_request(request)).await,
+                Ok(Ok(mut sender)) => Http2Call::begin(&mut sender, request)?.await,
                 Ok(Err(error)) => Err(ConnectError(error.into()).into()),
                 // The task that connects panicked.
                 Err(ended) => {
@@ -116,10 +131,11 @@ impl Connection {
     }
 }
 
-async fn reply(
-    sent: impl Future<Output = Result<Response<Incoming>, hyper::Error>>,
-) -> Result<Response<Body>, BoxError> {
-    Ok(sent.await?.map(Body::new))
+/// A sender of requests, if the connection takes more. It does not if it broke, or if the replica is about to close it.
+fn still_open(sender: &SendRequest<Bytes>) -> Option<SendRequest<Bytes>> {
+    let mut sender = sender.clone();
+    let ready = sender.poll_ready(&mut Context::from_waker(Waker::noop()));
+    (!matches!(ready, Poll::Ready(Err(_)))).then_some(sender)
 }
 
 impl Inner {
@@ -136,57 +152,38 @@ impl Inner {
         }
     }
 
-    async fn connect(&self) -> Result<SendRequest<Body>, BoxError> {
+    async fn connect(&self) -> Result<SendRequest<Bytes>, BoxError> {
         let mut connector = self.connector.clone();
-        std::future::poll_fn(|context| connector.poll_ready(context)).await?;
+        poll_fn(|context| connector.poll_ready(context)).await?;
         let (stream, joint) = joint_writes(connector.call(self.target.uri().clone()).await?);
-        let executor = ConnectionExecutor(Arc::new(Mutex::new(Some(joint))));
-        let (sender, connection) = Builder::new(executor)
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
+        let (sender, connection) = Builder::new()
+            .initial_max_send_streams(STREAMS_FIRST)
+            .max_send_buffer_size(SEND_BUFFER_LEN)
+            .max_header_list_size(HEADERS_LEN_MAX)
+            .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_frame_size(FRAME_LEN_MAX)
-            .handshake(stream)
+            .enable_push(false)
+            .handshake(TokioIo::new(stream))
             .await?;
+        // It ends when the sender and all calls are dropped.
         TokioExecutor::new().execute(async move {
-            if let Err(error) = connection.await {
+            let mut connection = pin!(connection);
+            let mut has_yielded = false;
+            let in_turns = poll_fn(|context| {
+                // The tasks that are ready have their turn first, so that their requests are written together.
+                has_yielded = !has_yielded;
+                if has_yielded {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                joint.poll(connection.as_mut(), context)
+            });
+            if let Err(error) = in_turns.await {
                 tracing::debug!(%error, "the connection to a replica failed");
             }
         });
         Ok(sender)
-    }
-}
-
-/// Spawns the tasks of a connection. hyper spawns the task that reads and writes first.
-#[derive(Debug, Clone)]
-struct ConnectionExecutor(Arc<Mutex<Option<JointConnection<ReplicaConnection>>>>);
-
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for ConnectionExecutor {
-    fn execute(&self, task: F) {
-        let joint = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let task = match joint {
-            Some(joint) => Either::Left(JointTask {
-                task: Box::pin(task),
-                joint,
-            }),
-            None => Either::Right(task),
-        };
-        TokioExecutor::new().execute(task);
-    }
-}
-
-/// The task of a connection, which writes when it has been polled.
-struct JointTask<F> {
-    task: Pin<Box<F>>,
-    joint: JointConnection<ReplicaConnection>,
-}
-
-impl<F: Future<Output = ()>> Future for JointTask<F> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        this.joint.poll(this.task.as_mut(), context)
     }
 }
 
@@ -208,6 +205,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use http_body_util::{BodyExt, Full};
+    use hyper::body::Incoming;
     use hyper::server::conn::http2;
     use hyper::service::service_fn;
     use hyper_util::rt::TokioIo;
@@ -249,7 +247,7 @@ mod tests {
 
     fn is_closed(connection: &Connection) -> bool {
         match &*connection.0.state() {
-            State::Open(sender) => sender.is_closed(),
+            State::Open(sender) => still_open(sender).is_none(),
             state => panic!("{state:?}"),
         }
     }
@@ -289,6 +287,18 @@ mod tests {
         let call = connection.call(request());
         let (reply, ()) = tokio::join!(call, serve_one(&listener, 1));
         assert!(reply.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_closed_when_it_is_used_no_more() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connection = connection(&format!("http://{}", listener.local_addr().unwrap()));
+        let call = async {
+            text(connection.call(request()).await.unwrap()).await;
+            drop(connection);
+        };
+        // It would serve one more request.
+        tokio::join!(call, serve_one(&listener, 2));
     }
 
     #[tokio::test]
