@@ -30,6 +30,12 @@ pub(crate) struct Builtin {
     pub(crate) variables: &'static [&'static str],
     /// Whether each of its processes keeps what requests change.
     pub(crate) keeps_state: bool,
+    /// Whether its calls compute on all cores, as those of models do.
+    #[cfg_attr(
+        not(feature = "launch"),
+        allow(dead_code, reason = "only a launcher asks")
+    )]
+    pub(crate) uses_all_cores: bool,
     /// Serves it until a signal stops the process.
     pub(crate) run: fn(ExecutorArgs) -> ExitCode,
     /// Loads it in this process, for the gateway.
@@ -61,6 +67,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         endpoints: endpoints::<echo::Echo>,
         variables: &[],
         keeps_state: false,
+        uses_all_cores: false,
         run: run_with::<echo::Echo>,
         colocate: colocate::<echo::Echo>,
     },
@@ -75,6 +82,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
             pgvector_index::PASSWORD_VARIABLE,
         ],
         keeps_state: false,
+        uses_all_cores: false,
         run: run_with::<pgvector_index::PgvectorIndex>,
         colocate: colocate::<pgvector_index::PgvectorIndex>,
     },
@@ -85,6 +93,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         endpoints: endpoints::<reranker::Reranker>,
         variables: HUB_TOKENS,
         keeps_state: false,
+        uses_all_cores: true,
         run: run_with::<reranker::Reranker>,
         colocate: colocate::<reranker::Reranker>,
     },
@@ -95,6 +104,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         endpoints: endpoints::<segmenter::Segmenter>,
         variables: &[],
         keeps_state: false,
+        uses_all_cores: false,
         run: run_with::<segmenter::Segmenter>,
         colocate: colocate::<segmenter::Segmenter>,
     },
@@ -105,6 +115,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         endpoints: endpoints::<sentence_encoder::SentenceEncoder>,
         variables: HUB_TOKENS,
         keeps_state: false,
+        uses_all_cores: true,
         run: run_with::<sentence_encoder::SentenceEncoder>,
         colocate: colocate::<sentence_encoder::SentenceEncoder>,
     },
@@ -115,6 +126,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         endpoints: endpoints::<sparse_encoder::SparseEncoderExecutor>,
         variables: HUB_TOKENS,
         keeps_state: false,
+        uses_all_cores: true,
         run: run_with::<sparse_encoder::SparseEncoderExecutor>,
         colocate: colocate::<sparse_encoder::SparseEncoderExecutor>,
     },
@@ -125,6 +137,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         endpoints: endpoints::<text_classifier::TextClassifierExecutor>,
         variables: HUB_TOKENS,
         keeps_state: false,
+        uses_all_cores: true,
         run: run_with::<text_classifier::TextClassifierExecutor>,
         colocate: colocate::<text_classifier::TextClassifierExecutor>,
     },
@@ -135,6 +148,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         endpoints: endpoints::<vector_index::VectorIndex>,
         variables: &[],
         keeps_state: true,
+        uses_all_cores: false,
         run: run_with::<vector_index::VectorIndex>,
         colocate: colocate::<vector_index::VectorIndex>,
     },

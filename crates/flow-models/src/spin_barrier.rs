@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Checks before a thread yields at each further check. They take some tens of microseconds, in which the others arrive
 /// if each has a core of its own.
-const SPINS: u32 = 2_000;
+const SPINS: u32 = 100;
 
 /// A reusable barrier.
 pub(crate) struct SpinBarrier {

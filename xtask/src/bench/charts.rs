@@ -14,13 +14,12 @@ use crate::swarm;
 /// Where the charts lie, from the top folder.
 const FOLDER: &str = "docs/src/charts";
 
-/// The run whose figures README and book quote. Change it together with them.
-const RUN: &str = "2026-11-21-amd-epyc-2-cores-avx-512-bf16";
-
 /// One chart.
 struct Plot {
     /// The name of the run's CSV and of the chart.
     subject: &'static str,
+    /// The run whose figures README and book quote. Change it together with them.
+    run: &'static str,
     title: &'static str,
     /// Systems that are left out.
     hidden: &'static [&'static str],
@@ -32,7 +31,7 @@ impl Plot {
     }
 
     fn draw(&self) -> anyhow::Result<String> {
-        let run = runs::read(RUN, self.subject)?;
+        let run = runs::read(self.run, self.subject)?;
         Ok(draw(&run, self.title, |system| {
             !self.hidden.contains(&system)
         }))
@@ -42,11 +41,13 @@ impl Plot {
 const PLOTS: &[Plot] = &[
     Plot {
         subject: "gateway",
+        run: "2026-11-29-amd-epyc-2-cores-h2-jina",
         title: "Through a gateway to an executor that does nothing",
         hidden: &["bare tonic echo"],
     },
     Plot {
         subject: "encoder",
+        run: "2026-11-28-amd-epyc-2-cores-bf16-attention",
         title: "all-MiniLM-L6-v2 on the CPU",
         hidden: &["flow f32, one thread"],
     },
@@ -82,7 +83,10 @@ pub(super) fn draw_all() -> anyhow::Result<()> {
         let path = plot.path();
         fs::write(&path, plot.draw()?)
             .with_context(|| format!("cannot write `{}`", path.display()))?;
-        eprintln!("drew {FOLDER}/{}.svg from the run {RUN}", plot.subject);
+        eprintln!(
+            "drew {FOLDER}/{}.svg from the run {}",
+            plot.subject, plot.run
+        );
     }
     let path = soak_path();
     fs::write(&path, draw_soak()?).with_context(|| format!("cannot write `{}`", path.display()))?;

@@ -262,6 +262,7 @@ fn built_in(name: &str) -> BuiltIn {
     BuiltIn {
         name: name.to_owned(),
         variables: Vec::new(),
+        uses_all_cores: false,
     }
 }
 

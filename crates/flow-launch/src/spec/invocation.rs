@@ -36,6 +36,8 @@ pub struct BuiltIn {
     pub name: String,
     /// Variables that it reads and no other process of flow's own, such as those with tokens.
     pub variables: Vec<String>,
+    /// Whether its calls compute on all cores.
+    pub uses_all_cores: bool,
 }
 
 /// Options that all processes of a flow share.
@@ -240,11 +242,15 @@ impl Invocation {
 }
 
 impl Programs {
+    /// The built-in executor of this name.
+    pub(crate) fn built_in(&self, uses: &Uses) -> Option<&BuiltIn> {
+        let named = |it: &&BuiltIn| matches!(uses, Uses::Named(name) if it.name == *name);
+        self.built_in.iter().find(named)
+    }
+
     /// Variables that a built-in executor reads and no other process of flow's own.
     pub(crate) fn variables(&self, uses: &Uses) -> &[String] {
-        let named = |it: &&BuiltIn| matches!(uses, Uses::Named(name) if it.name == *name);
-        let found = self.built_in.iter().find(named);
-        found.map_or(&[], |it| &it.variables)
+        self.built_in(uses).map_or(&[], |it| &it.variables)
     }
 
     fn resolve(&self, uses: &Uses) -> Invocation {
@@ -312,10 +318,12 @@ mod tests {
                     BuiltIn {
                         name: "echo".to_owned(),
                         variables: Vec::new(),
+                        uses_all_cores: false,
                     },
                     BuiltIn {
                         name: "sentence-encoder".to_owned(),
                         variables: vec!["HF_TOKEN".to_owned()],
+                        uses_all_cores: false,
                     },
                 ],
             },

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flow_core::{NodeName, Secret};
 use flow_spec::{LocalRun, LogStyle, NodePlan, Plan, Uses};
 
-use crate::spec::invocation::{Invocation, SharedOptions};
+use crate::spec::invocation::{Invocation, Programs, SharedOptions};
 use crate::spec::ports::Ports;
 use crate::spec::role::{NodePart, Role};
 use crate::spec::round_robin::{self, DevicesError};
@@ -241,7 +241,8 @@ impl NodeProcesses<'_> {
 pub(crate) fn gateway(plan: &Plan, shared: &SharedOptions, cores: NonZeroUsize) -> ProcessSpec {
     let gateway = &plan.gateway;
     let colocated = plan.nodes.iter().filter_map(NodePlan::colocated);
-    let mut invocation = Invocation::gateway(shared, gateway, threads(plan, cores));
+    let mut invocation =
+        Invocation::gateway(shared, gateway, threads(plan, &shared.programs, cores));
     for run in colocated.clone() {
         invocation.inherit(shared.programs.variables(&run.uses));
     }
@@ -270,12 +271,20 @@ pub(crate) fn gateway(plan: &Plan, shared: &SharedOptions, cores: NonZeroUsize) 
 /// Beside the processes of a single executor on the same machine, the gateway uses half of the cores: handing a request
 /// from thread to thread costs more than forwarding it, and the executor needs the other half. On two cores this gives a
 /// tenth more requests per second and saves 0.05 ms per request. In a flow of several nodes the gateway has more work,
-/// and uses all cores; so it does if it runs the executor itself. A reload does not change the number.
-fn threads(plan: &Plan, cores: NonZeroUsize) -> Option<NonZeroUsize> {
-    match &plan.nodes[..] {
-        [only] if only.with_processes().is_some() => NonZeroUsize::new(cores.get().div_ceil(2)),
-        _ => None,
-    }
+/// and uses all cores. If it runs the executor itself, it uses all cores too, unless a model does: then its threads take
+/// cores from calls that wait for all of theirs, and one of a hundred requests took four times as long. A reload does not
+/// change the number.
+fn threads(plan: &Plan, programs: &Programs, cores: NonZeroUsize) -> Option<NonZeroUsize> {
+    let [only] = &plan.nodes[..] else {
+        return None;
+    };
+    let shares_cores = match only.colocated() {
+        Some(run) => programs
+            .built_in(&run.uses)
+            .is_some_and(|it| it.uses_all_cores),
+        None => only.with_processes().is_some(),
+    };
+    NonZeroUsize::new(cores.get().div_ceil(2)).filter(|_| shares_cores)
 }
 
 #[cfg(test)]

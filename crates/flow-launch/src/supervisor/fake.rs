@@ -351,6 +351,7 @@ pub(crate) fn shared() -> SharedOptions {
             built_in: vec![BuiltIn {
                 name: "echo".to_owned(),
                 variables: Vec::new(),
+                uses_all_cores: false,
             }],
         },
         grace: GRACE,

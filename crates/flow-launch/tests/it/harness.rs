@@ -43,6 +43,7 @@ pub(crate) fn launch(plan: Plan) -> Launch {
         built_in: vec![BuiltIn {
             name: "echo".to_owned(),
             variables: Vec::new(),
+            uses_all_cores: false,
         }],
     };
     Launch {

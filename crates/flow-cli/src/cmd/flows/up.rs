@@ -206,6 +206,7 @@ fn launched(builtin: &Builtin) -> BuiltIn {
     BuiltIn {
         name: builtin.name.to_owned(),
         variables: variables.map(|&name| name.to_owned()).collect(),
+        uses_all_cores: builtin.uses_all_cores,
     }
 }
 

@@ -14,6 +14,7 @@ fn shared() -> SharedOptions {
             built_in: vec![BuiltIn {
                 name: "echo".to_owned(),
                 variables: Vec::new(),
+                uses_all_cores: false,
             }],
         },
         grace: Duration::from_secs(10),
@@ -232,18 +233,22 @@ fn the_gateway_is_a_process() {
 
 #[test]
 fn beside_one_executor_the_gateway_uses_half_of_the_cores() {
-    let threads = |executors: &str, cores: usize| {
+    let mut programs = shared().programs;
+    let threads = |executors: &str, programs: &Programs, cores: usize| {
         let cores = NonZeroUsize::new(cores).unwrap();
-        threads(&plan(executors), cores).map(NonZeroUsize::get)
+        threads(&plan(executors), programs, cores).map(NonZeroUsize::get)
     };
     for (cores, half) in [(1, 1), (2, 1), (3, 2), (16, 8)] {
-        assert_eq!(threads("[{name: a, uses: echo}]", cores), Some(half));
+        let one = "[{name: a, uses: echo}]";
+        assert_eq!(threads(one, &programs, cores), Some(half));
     }
-    assert_eq!(threads("[{name: a}, {name: b}]", 2), None);
+    assert_eq!(threads("[{name: a}, {name: b}]", &programs, 2), None);
     let elsewhere = "[{name: a, external: true, host: far, port: 7}]";
-    assert_eq!(threads(elsewhere, 2), None);
+    assert_eq!(threads(elsewhere, &programs, 2), None);
     let colocated = "[{name: a, uses: echo, colocate: true}]";
-    assert_eq!(threads(colocated, 2), None);
+    assert_eq!(threads(colocated, &programs, 2), None);
+    programs.built_in[0].uses_all_cores = true;
+    assert_eq!(threads(colocated, &programs, 2), Some(1));
     let spec = gateway(&plan("[{name: a, replicas: 3}]"), &shared(), CORES);
     let arguments = spec.invocation.arguments.join(" ");
     assert!(arguments.contains("--threads 2"), "{arguments}");
