@@ -275,7 +275,8 @@ fn environment(
         let value = reference.unwrap_or_else(|| as_it_is(value));
         (name.to_owned(), value)
     };
-    unit.env.revealed().map(variable).collect()
+    let variables = unit.env.revealed().map(variable);
+    unit.health_port().into_iter().chain(variables).collect()
 }
 
 /// A service that lacks its environment.

@@ -95,6 +95,13 @@ impl Workload {
         self.arguments.iter().flat_map(Argument::secrets)
     }
 
+    /// The variable by which an image of an executor finds the port for its own health check. Only the images that are made with
+    /// flow read it.
+    pub(crate) fn health_port(&self) -> Option<(String, String)> {
+        let has_own_check = !self.is_flow && self.node.is_some();
+        has_own_check.then(|| ("FLOW_LISTEN_PORT".to_owned(), self.port.to_string()))
+    }
+
     /// Its name in options: that of its node, or `gateway`.
     pub(crate) fn option_name(&self) -> String {
         self.node

@@ -137,7 +137,12 @@ impl Services<'_> {
             image: as_it_is(&unit.image),
             entrypoint: entrypoint(unit),
             command: self.secret_references.command(unit, 0),
-            environment: env.chain(paths).collect(),
+            environment: unit
+                .health_port()
+                .into_iter()
+                .chain(env)
+                .chain(paths)
+                .collect(),
             ports: Vec::new(),
             configs: Vec::new(),
             secrets: files
