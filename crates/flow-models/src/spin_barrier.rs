@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Checks before a thread yields at each further check. They take some tens of microseconds, in which the others arrive
-/// if each has a core of its own.
+/// Checks before a thread yields at each further check. They take a few microseconds, in which the others arrive if each has a
+/// core of its own. If two share a core, each wait lasts this long, and a text has 25 of them or more.
 const SPINS: u32 = 100;
 
 /// A reusable barrier.

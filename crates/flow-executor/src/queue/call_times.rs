@@ -17,12 +17,12 @@ const FALL: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct CallTimes {
     methods: Vec<[AtomicU64; SIZES]>,
-    /// Nothing is noted of requests from this number of bytes on.
+    /// Requests of this many bytes or more have no expected time.
     below: usize,
 }
 
 impl CallTimes {
-    /// For so many methods, of whose calls nothing is known, and requests below this number of bytes.
+    /// The times of this many methods, none of which is known yet. Requests of `below` bytes or more never have one.
     pub(crate) fn new(methods: usize, below: usize) -> Self {
         let unknown = || std::array::from_fn(|_| AtomicU64::new(0));
         Self {

@@ -10,7 +10,7 @@ const SMALL: usize = 4 << 10;
 /// Where the short calls of an executor run; see [`Executor::short_calls`](crate::Executor::short_calls).
 pub struct ShortCalls<E> {
     share: Option<fn(E) -> SharedExecutor<E>>,
-    /// Calls of requests from this number of bytes on are never short.
+    /// Calls of requests of this many bytes or more are never short.
     below: usize,
 }
 
@@ -64,7 +64,7 @@ impl<E: 'static> ShortCalls<E> {
         self.share
     }
 
-    /// Calls of requests from this number of bytes on are never short.
+    /// Calls of requests of this many bytes or more are never short.
     pub(crate) fn below(&self) -> usize {
         self.below
     }

@@ -24,7 +24,7 @@ pub(crate) struct SharedRunner<E> {
 }
 
 impl<E: 'static> SharedRunner<E> {
-    /// Calls of requests from `below` bytes on are never short.
+    /// Calls of requests of `below` bytes or more are never short.
     pub(crate) fn new(executor: SharedExecutor<E>, runner: CallRunner<E>, below: usize) -> Self {
         Self {
             executor,

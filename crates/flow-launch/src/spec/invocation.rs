@@ -255,7 +255,7 @@ impl Programs {
 
     fn resolve(&self, uses: &Uses) -> Invocation {
         match uses {
-            Uses::Named(name) => match self.built_in.iter().find(|it| it.name == *name) {
+            Uses::Named(name) => match self.built_in(uses) {
                 Some(built_in) => Invocation {
                     inherits: Inherited::Shared(built_in.variables.clone()),
                     ..self.own_executor(name)

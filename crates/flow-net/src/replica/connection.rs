@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_is_closed_when_it_is_used_no_more() {
+    async fn a_connection_is_closed_when_it_is_no_longer_used() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connection = connection(&format!("http://{}", listener.local_addr().unwrap()));
         let call = async {

@@ -1,7 +1,7 @@
 //! One call over HTTP/2: sends the request while it waits for the reply.
 //!
-//! hyper does the same with a queue in front of the connection and two tasks for each request. Here the task of the caller does
-//! it.
+//! hyper does the same with a queue and a task in front of the connection, and one more task for each request. Here the task of
+//! the caller does it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -91,6 +91,7 @@ fn poll_send(rest: &mut Option<RequestRest>, context: &mut Context<'_>) -> Resul
         Poll::Ready(Ok(()) | Err(SendError::StreamEnded)) => *rest = None,
         Poll::Ready(Err(SendError::Body(error))) => {
             sending.stream.send_reset(Reason::INTERNAL_ERROR);
+            *rest = None;
             return Err(error);
         }
     }

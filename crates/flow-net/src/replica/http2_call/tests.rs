@@ -188,7 +188,7 @@ async fn a_stream_that_the_replica_resets_is_an_error_with_its_reason() {
     assert_eq!(error.reason(), Some(Reason::REFUSED_STREAM));
 }
 
-/// What becomes of a reply whose stream is reset for this reason after its first part.
+/// Reads a reply whose stream is reset for this reason after its first part.
 async fn ended_by(reason: Reason) -> Result<Bytes, BoxError> {
     let mut fixture = Fixture::start().await;
     let (mut call, (_request, mut respond)) = fixture.begin(body(vec![Ok("text".into())])).await;
