@@ -24,6 +24,6 @@ pub(crate) use self::waterfall::waterfall;
 
 /// The metadata that asks for times.
 pub(crate) fn asking() -> Metadata {
-    let entry = [(TIMING.to_owned(), "1".to_owned())];
+    let entry = [(TIMING.as_str().to_owned(), "1".to_owned())];
     Metadata::parse(&entry).unwrap_or_default()
 }

@@ -39,6 +39,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
+use flow_net::GrpcRoutes;
 use tonic::service::Routes;
 use tower_http::decompression::RequestDecompressionLayer;
 
@@ -48,7 +49,7 @@ use self::status::detail;
 pub(crate) use state::{HttpParts, HttpState, PortProtocols};
 
 /// All HTTP routes of a gateway; `None` if the port has none. `grpc` answers the gRPC calls of browsers.
-pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
+pub(crate) fn routes(state: HttpState, grpc: GrpcRoutes) -> Option<Routes> {
     let PortProtocols {
         http, websocket, ..
     } = state.serves;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use flow_metrics::Gauge;
 use flow_net::{
-    ByteBudget, CompressedElsewhere, ConnectionLimits, Drain, GrpcService, Health, Listener,
-    RequestSpawner, Server, Stopped,
+    ByteBudget, CompressedElsewhere, ConnectionLimits, Drain, GrpcRoutes, GrpcService, Health,
+    Listener, RequestSpawner, Server, Stopped,
 };
 use flow_spec::{Console, GatewayPort};
 use futures_util::future::join_all;
-use tonic::service::Routes;
 
 use crate::auth::KeysFor;
 use crate::console::Operations;
@@ -38,8 +37,8 @@ pub(crate) struct PortServices {
     service: GatewayService,
     gateway: flow_spec::Gateway,
     limits: GatewayLimits,
-    grpc: Routes,
-    compressed: Routes,
+    grpc: GrpcRoutes,
+    compressed: GrpcRoutes,
 }
 
 impl PortServices {
@@ -47,7 +46,7 @@ impl PortServices {
         service: GatewayService,
         gateway: flow_spec::Gateway,
         limits: GatewayLimits,
-        add_health: impl FnOnce(Routes) -> Routes,
+        add_health: impl FnOnce(GrpcRoutes) -> GrpcRoutes,
     ) -> Self {
         let jina = JinaService(service.clone());
         let inference = InferenceService(service.clone());

@@ -63,9 +63,6 @@ impl<S: HttpService> Service<Request<Incoming>> for HyperService<S> {
     type Future = ReplyFuture<S::Future>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        if let Some(budget) = &self.connection.budget {
-            request.extensions_mut().insert(budget.clone());
-        }
         if request.version() == Version::HTTP_2 {
             self.connection.turn.begin_stream();
         }

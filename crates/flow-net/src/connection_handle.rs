@@ -4,6 +4,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use http::Extensions;
+
+use crate::byte_budget::ByteBudget;
 use crate::open_connections::OpenConnection;
 use crate::reply_body::OpenRequest;
 
@@ -21,6 +24,18 @@ impl ConnectionHandle {
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {
         self.0.client()
+    }
+
+    /// The part of the server's byte budget that the connection has; `None` if there is no limit.
+    #[must_use]
+    pub fn budget(&self) -> Option<&ByteBudget> {
+        self.0.budget.as_ref()
+    }
+
+    /// The same for the connection of a request with these extensions.
+    #[must_use]
+    pub fn budget_of(extensions: &Extensions) -> Option<&ByteBudget> {
+        extensions.get().and_then(Self::budget)
     }
 
     /// The other end of the connection; `None` if its socket has no address.

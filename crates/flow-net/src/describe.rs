@@ -2,8 +2,9 @@
 
 use flow_proto::DESCRIPTORS;
 use flow_proto::jina::JinaInfoProto;
-use tonic::service::Routes;
 use tonic_reflection::server::Builder;
+
+use crate::GrpcRoutes;
 
 const HEALTH: &str = "grpc.health.v1.Health";
 
@@ -16,7 +17,7 @@ const JINA_VERSION: &str = "3.34.0";
 ///
 /// Never: the descriptors are part of the program, and a test reads them.
 #[must_use]
-pub fn with_reflection(routes: Routes, services: &[&str]) -> Routes {
+pub fn with_reflection(routes: GrpcRoutes, services: &[&str]) -> GrpcRoutes {
     let builder = || {
         let builder = Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -56,6 +57,6 @@ mod tests {
 
     #[test]
     fn the_descriptors_are_valid_for_reflection() {
-        drop(with_reflection(Routes::default(), &["jina.JinaRPC"]));
+        drop(with_reflection(GrpcRoutes::default(), &["jina.JinaRPC"]));
     }
 }

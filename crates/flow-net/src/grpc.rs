@@ -4,13 +4,19 @@
 //! `cargo xtask codegen` makes `generated/` from `proto/`. The messages themselves are in
 //! [`flow_proto`], which knows nothing of gRPC.
 
-mod codec;
+pub(crate) mod codec;
 mod large_message;
+pub(crate) mod message;
 mod message_limits;
 pub mod metadata;
 mod request_body;
+mod routes;
 mod service;
+mod single_data_server;
 mod slow_sender;
+
+/// The path of calls with one request and one reply.
+pub const SINGLE_DATA: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
 
 /// Clients and servers of package `jina`.
 #[allow(
@@ -48,6 +54,8 @@ pub mod inference {
 pub use codec::envelope;
 pub use generated::*;
 pub use metadata::{BadMetadata, Metadata};
+pub use routes::{GrpcReply, GrpcRoutes, GrpcServer};
 pub use service::{GrpcService, is_call, refusal};
+pub use single_data_server::SingleDataServer;
 
 pub(crate) use codec::EnvelopeCodec;

@@ -53,7 +53,9 @@ pub use connection_handle::ConnectionHandle;
 pub use describe::{info, with_reflection};
 pub use drain::{Drain, Draining};
 pub use file_watch::FileWatch;
-pub use grpc::{BadMetadata, GrpcService, Metadata};
+pub use grpc::{
+    BadMetadata, GrpcReply, GrpcRoutes, GrpcServer, GrpcService, Metadata, SingleDataServer,
+};
 pub use health::Health;
 pub use http_client::{HttpClient, HttpClientError, HttpResponse, HttpVersion};
 pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};

@@ -9,6 +9,7 @@ mod reached;
 mod recent_failures;
 mod resolver;
 mod response_times;
+mod single_data_call;
 mod slowness;
 mod target;
 

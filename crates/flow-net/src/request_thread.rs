@@ -13,7 +13,7 @@ use std::thread;
 use bytes::Bytes;
 use futures_util::future::{Either, FutureExt, Map};
 use http::header::CONTENT_ENCODING;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -28,7 +28,7 @@ use crate::connection::{BoxError, HttpService};
 const SMALL_MAX: usize = 64 << 10;
 
 /// The header that names the compression of a gRPC request.
-const GRPC_ENCODING: &str = "grpc-encoding";
+const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
 /// Frames of a reply that are made on the thread before the connection takes them.
 const FRAMES_MAX: usize = 1;
@@ -144,7 +144,7 @@ where
 
 /// Whether the messages of a gRPC call, or the body of another request, are compressed.
 fn is_compressed(headers: &HeaderMap) -> bool {
-    let encodings = [GRPC_ENCODING, CONTENT_ENCODING.as_str()];
+    let encodings = [GRPC_ENCODING, CONTENT_ENCODING];
     let mut values = encodings.into_iter().filter_map(|name| headers.get(name));
     values.any(|value| value != "identity")
 }

@@ -15,7 +15,7 @@ use flow_net::grpc::jina_info_rpc_server::JinaInfoRpc;
 use flow_net::grpc::jina_rpc_server::JinaRpc;
 use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
-use flow_net::{ByteBudget, RequestSpawner, write_usage};
+use flow_net::{ByteBudget, ConnectionHandle, RequestSpawner, write_usage};
 use flow_proto::Envelope;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto,
@@ -400,7 +400,7 @@ fn source(part: &Envelope) -> String {
 
 /// The part of the byte budget that the call's connection has.
 fn budget<T>(request: &Request<T>) -> Option<ByteBudget> {
-    request.extensions().get().cloned()
+    ConnectionHandle::budget_of(request.extensions()).cloned()
 }
 
 /// One message of a stream: a document, or the failure that ends it.

@@ -8,13 +8,14 @@ use flow_core::{Code, Failure, TraceContext};
 use flow_net::grpc::metadata::{trace, wants_timing};
 use flow_proto::jina::HeaderProto;
 use flow_trace::{Span, Tracer};
+use http::{HeaderName, HeaderValue};
 use tonic::Request;
-use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::metadata::MetadataMap;
 
 use crate::queue::PriorityClass;
 
 /// The metadata key of a request's priority.
-const PRIORITY: &str = "priority";
+const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
 /// The methods, as Jina's spans name them.
 pub(super) const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
@@ -97,7 +98,8 @@ impl RequestSpan {
 
 /// The priority that the caller asks for.
 fn priority(metadata: &MetadataMap) -> Result<PriorityClass, Failure> {
-    match metadata.get(PRIORITY).map(MetadataValue::as_bytes) {
+    let priority = metadata.as_ref().get(PRIORITY);
+    match priority.map(HeaderValue::as_bytes) {
         None | Some(b"interactive") => Ok(PriorityClass::Interactive),
         Some(b"bulk") => Ok(PriorityClass::Bulk),
         Some(other) => {

@@ -1,14 +1,12 @@
 //! Jina's services as gRPC routes.
 
-use flow_net::Limits;
 use flow_net::grpc::jina_data_request_rpc_server::JinaDataRequestRpcServer;
 use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpcServer;
 use flow_net::grpc::jina_info_rpc_server::JinaInfoRpcServer;
 use flow_net::grpc::jina_rpc_server::JinaRpcServer;
-use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpcServer;
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpcServer;
+use flow_net::{GrpcRoutes, Limits, SingleDataServer};
 use tonic::codec::CompressionEncoding;
-use tonic::service::Routes;
 
 use super::error_trailer::ErrorTrailer;
 use super::grpc::JinaService;
@@ -24,7 +22,7 @@ pub(crate) const SERVICES: &[&str] = &[
 ];
 
 /// All services, and reflection, for requests of at most this length.
-pub(crate) fn routes(service: &JinaService, limits: Limits, read_max: usize) -> Routes {
+pub(crate) fn routes(service: &JinaService, limits: Limits, read_max: usize) -> GrpcRoutes {
     macro_rules! configured {
         ($server:ident) => {
             $server::new(service.clone())
@@ -34,7 +32,8 @@ pub(crate) fn routes(service: &JinaService, limits: Limits, read_max: usize) -> 
                 .max_encoding_message_size(limits.message_len_max)
         };
     }
-    let routes = Routes::new(ErrorTrailer(configured!(JinaSingleDataRequestRpcServer)))
+    let single_data = SingleDataServer::new(service.clone(), read_max, limits.message_len_max);
+    let routes = GrpcRoutes::new(ErrorTrailer(single_data))
         .add_service(ErrorTrailer(configured!(JinaDataRequestRpcServer)))
         .add_service(configured!(JinaRpcServer))
         .add_service(configured!(JinaSingleDocumentRequestRpcServer))

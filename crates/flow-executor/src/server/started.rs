@@ -4,13 +4,12 @@ use std::convert::Infallible;
 use std::path::Path;
 
 use flow_metrics::Registry;
-use flow_net::{Health, MetricsServer, MetricsServerError, RequestThread};
+use flow_net::{GrpcRoutes, Health, MetricsServer, MetricsServerError, RequestThread};
 use flow_otlp::Exporting;
 use flow_process::serve_status;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::RecvError;
-use tonic::service::Routes;
 
 use super::error::ServeError;
 use super::grpc::{JinaService, ServiceParts};
@@ -29,7 +28,7 @@ pub(crate) struct StartedExecutor {
     exit: ExitPolicy,
     pub(crate) service: JinaService,
     /// All services, with the one for health.
-    pub(crate) routes: Routes,
+    pub(crate) routes: GrpcRoutes,
     pub(crate) health: Health,
     /// Decodes large requests.
     pub(crate) thread: RequestThread,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use flow_core::CallOptions;
-use flow_net::ByteBudget;
 use flow_net::grpc::metadata::{call_options, write_request_id};
 use flow_net::status::from_failure;
+use flow_net::{ByteBudget, ConnectionHandle};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
@@ -32,5 +32,5 @@ pub(super) fn return_id(metadata: &mut MetadataMap, id: Option<&Arc<str>>) {
 
 /// The part of the byte budget that the call's connection has.
 pub(super) fn budget<T>(request: &Request<T>) -> Option<ByteBudget> {
-    request.extensions().get().cloned()
+    ConnectionHandle::budget_of(request.extensions()).cloned()
 }

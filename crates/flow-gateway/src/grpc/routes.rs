@@ -1,6 +1,5 @@
 //! The gRPC routes of a gateway.
 
-use flow_net::Limits;
 use flow_net::grpc::inference::grpc_inference_service_server::{
     GrpcInferenceService, GrpcInferenceServiceServer,
 };
@@ -12,14 +11,12 @@ use flow_net::grpc::jina_gateway_dry_run_rpc_server::{
 };
 use flow_net::grpc::jina_info_rpc_server::{JinaInfoRpc, JinaInfoRpcServer};
 use flow_net::grpc::jina_rpc_server::{JinaRpc, JinaRpcServer};
-use flow_net::grpc::jina_single_data_request_rpc_server::{
-    JinaSingleDataRequestRpc, JinaSingleDataRequestRpcServer,
-};
+use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
 use flow_net::grpc::jina_single_document_request_rpc_server::{
     JinaSingleDocumentRequestRpc, JinaSingleDocumentRequestRpcServer,
 };
+use flow_net::{GrpcRoutes, Limits, SingleDataServer};
 use tonic::codec::CompressionEncoding;
-use tonic::service::Routes;
 
 /// The names of the services, by which clients ask for their health.
 pub(crate) const SERVICES: &[&str] = &[
@@ -44,7 +41,7 @@ pub(crate) fn routes<J, I>(
     (jina, inference): (&J, &I),
     limits: Limits,
     requests: RequestKind,
-) -> Routes
+) -> GrpcRoutes
 where
     J: JinaRpc
         + JinaSingleDataRequestRpc
@@ -68,8 +65,9 @@ where
                 .max_encoding_message_size(limits.message_len_max)
         };
     }
-    let routes = Routes::new(configured!(JinaRpcServer, jina))
-        .add_service(configured!(JinaSingleDataRequestRpcServer, jina))
+    let single_data = SingleDataServer::new(jina.clone(), read_max, limits.message_len_max);
+    let routes = GrpcRoutes::new(single_data)
+        .add_service(configured!(JinaRpcServer, jina))
         .add_service(configured!(JinaSingleDocumentRequestRpcServer, jina))
         .add_service(configured!(JinaDiscoverEndpointsRpcServer, jina))
         .add_service(configured!(JinaGatewayDryRunRpcServer, jina))

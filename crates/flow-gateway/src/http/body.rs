@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::BytesMut;
 use flow_core::{Code, Failure};
-use flow_net::{ByteBudget, HeldBytes};
+use flow_net::{ByteBudget, ConnectionHandle, HeldBytes};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tonic::Status;
 
@@ -33,7 +33,7 @@ impl WholeBody {
     /// times its length while it is parsed.
     pub(crate) async fn read(request: Request, state: &HttpState) -> Result<Self, Failure> {
         let max = parse_memory::len_max(&state.limits.messages);
-        let budget = request.extensions().get::<ByteBudget>().cloned();
+        let budget = ConnectionHandle::budget_of(request.extensions()).cloned();
         let is_compressed = request.extensions().get::<Compressed>().is_some();
         let body = Limited::new(request.into_body(), max);
         let bytes = match budget.as_ref().filter(|_| is_compressed) {

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::response::{IntoResponse, Response};
+use flow_net::GrpcRoutes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use tonic::service::Routes;
 use tonic_web::GrpcWebLayer as Translation;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -17,13 +17,13 @@ const GRPC_WEB: &str = "application/grpc-web";
 
 /// Answers gRPC-Web calls with these routes, if there are any, and leaves other requests to the service within.
 #[derive(Debug, Clone)]
-pub(crate) struct GrpcWebLayer(pub(crate) Option<Routes>);
+pub(crate) struct GrpcWebLayer(pub(crate) Option<GrpcRoutes>);
 
 /// The service of a [`GrpcWebLayer`].
 #[derive(Debug, Clone)]
 pub(crate) struct GrpcWeb<S> {
     inner: S,
-    grpc: Option<Routes>,
+    grpc: Option<GrpcRoutes>,
 }
 
 impl<S> Layer<S> for GrpcWebLayer {

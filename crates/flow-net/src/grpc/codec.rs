@@ -34,7 +34,7 @@ pub(crate) trait Decode: Message + Default {
 }
 
 /// Decodes a message, or makes the one that replaces bytes that are not valid.
-fn decoded<T: Decode>(message: Bytes) -> Result<T, Status> {
+pub(crate) fn decoded<T: Decode>(message: Bytes) -> Result<T, Status> {
     match T::check(&message) {
         Ok(()) => T::decode(message).or_else(|error| T::from_invalid(describe(&error))),
         Err(error) => T::from_invalid(error.to_string()),

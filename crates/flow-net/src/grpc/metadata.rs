@@ -7,28 +7,28 @@ use bytes::Bytes;
 use flow_core::{
     CallOptions, Deadline, Failure, Origin, Priority, Secret, TraceContext, check_priority,
 };
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue};
 
 /// Time that the caller waits, as gRPC defines it.
-const TIMEOUT: &str = "grpc-timeout";
+const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// Which requests overtake which in an executor's queue.
-const PRIORITY: &str = "priority";
+const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
 /// The id of a request beside its messages, in requests and replies.
-pub const REQUEST_ID: &str = "x-request-id";
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Longest id that is taken from metadata, in bytes.
 const REQUEST_ID_LEN_MAX: usize = 256;
 
 /// The trace of a request, and what its tracers and its caller keep with it, as W3C names them.
-const TRACEPARENT: &str = "traceparent";
-const TRACESTATE: &str = "tracestate";
-const BAGGAGE: &str = "baggage";
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
 /// With this, a caller asks where the time of its requests goes. Stock peers ignore it.
-pub const TIMING: &str = "flow-timing";
+pub const TIMING: HeaderName = HeaderName::from_static("flow-timing");
 
 /// Longest values of them that are forwarded, in bytes: as much as every service has to forward.
 const TRACESTATE_LEN_MAX: usize = 512;
@@ -80,7 +80,8 @@ impl Metadata {
 ///
 /// If one of them is too long to be forwarded.
 pub fn call_options(metadata: &MetadataMap) -> Result<CallOptions, Failure> {
-    let priority = metadata.get(PRIORITY).map(MetadataValue::as_bytes);
+    let priority = metadata.as_ref().get(PRIORITY);
+    let priority = priority.map(HeaderValue::as_bytes);
     check_priority(priority.map_or(0, <[u8]>::len))?;
     Ok(CallOptions {
         deadline: deadline(metadata),
@@ -96,27 +97,27 @@ pub fn call_options(metadata: &MetadataMap) -> Result<CallOptions, Failure> {
 /// Whether the caller asks where the time of its requests goes.
 #[must_use]
 pub fn wants_timing(metadata: &MetadataMap) -> bool {
-    metadata.contains_key(TIMING)
+    metadata.as_ref().contains_key(TIMING)
 }
 
 /// The id that the caller gave the call; `None` if it gave none that is short and readable.
 fn request_id(metadata: &MetadataMap) -> Option<Arc<str>> {
-    let id = metadata.get(REQUEST_ID)?.to_str().ok()?;
+    let id = metadata.as_ref().get(REQUEST_ID)?.to_str().ok()?;
     (!id.is_empty() && id.len() <= REQUEST_ID_LEN_MAX).then(|| id.into())
 }
 
 /// The trace that the call belongs to.
 #[must_use]
 pub fn trace(metadata: &MetadataMap) -> Option<TraceContext> {
-    let trace = TraceContext::parse(metadata.get(TRACEPARENT)?.as_bytes())?;
+    let trace = TraceContext::parse(metadata.as_ref().get(TRACEPARENT)?.as_bytes())?;
     Some(TraceContext {
         state: short_value(metadata, TRACESTATE, TRACESTATE_LEN_MAX),
         ..trace
     })
 }
 
-fn short_value(metadata: &MetadataMap, key: &str, max: usize) -> Option<Bytes> {
-    let value = metadata.get(key).map(MetadataValue::as_bytes)?;
+fn short_value(metadata: &MetadataMap, key: HeaderName, max: usize) -> Option<Bytes> {
+    let value = metadata.as_ref().get(key).map(HeaderValue::as_bytes)?;
     (value.len() <= max).then(|| Bytes::copy_from_slice(value))
 }
 
@@ -136,7 +137,8 @@ pub(crate) fn write_options(metadata: &mut MetadataMap, options: &CallOptions) {
         insert(metadata, BAGGAGE, baggage.clone());
     }
     if options.timing {
-        metadata.insert(TIMING, MetadataValue::from_static("1"));
+        let asked = HeaderValue::from_static("1");
+        metadata.as_mut().insert(TIMING, asked);
     }
 }
 
@@ -147,16 +149,16 @@ pub fn write_request_id(metadata: &mut MetadataMap, id: &str) {
 
 /// Adds a value that no other call has. It is kept out of the tables of HTTP/2's header compression, where it would only take the
 /// place of values that come again.
-fn insert_unique(metadata: &mut MetadataMap, key: &'static str, value: &[u8]) {
-    if let Ok(mut value) = MetadataValue::try_from(Bytes::copy_from_slice(value)) {
+fn insert_unique(metadata: &mut MetadataMap, key: HeaderName, value: &[u8]) {
+    if let Ok(mut value) = HeaderValue::from_bytes(value) {
         value.set_sensitive(true);
-        metadata.insert(key, value);
+        metadata.as_mut().insert(key, value);
     }
 }
 
-fn insert(metadata: &mut MetadataMap, key: &'static str, value: Bytes) {
-    if let Ok(value) = MetadataValue::try_from(value) {
-        metadata.insert(key, value);
+fn insert(metadata: &mut MetadataMap, key: HeaderName, value: Bytes) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(value) {
+        metadata.as_mut().insert(key, value);
     }
 }
 
@@ -189,14 +191,14 @@ fn parse_timeout(text: &str) -> Option<Duration> {
 fn write_priority(metadata: &mut MetadataMap, priority: Option<&Priority>) {
     let value = match priority {
         None => return,
-        Some(Priority::Interactive) => MetadataValue::from_static("interactive"),
-        Some(Priority::Bulk) => MetadataValue::from_static("bulk"),
-        Some(Priority::Other(bytes)) => match MetadataValue::try_from(bytes.clone()) {
+        Some(Priority::Interactive) => HeaderValue::from_static("interactive"),
+        Some(Priority::Bulk) => HeaderValue::from_static("bulk"),
+        Some(Priority::Other(bytes)) => match HeaderValue::from_maybe_shared(bytes.clone()) {
             Ok(value) => value,
             Err(_not_a_header) => return,
         },
     };
-    metadata.insert(PRIORITY, value);
+    metadata.as_mut().insert(PRIORITY, value);
 }
 
 #[cfg(test)]
@@ -217,15 +219,19 @@ mod tests {
         }
     }
 
+    fn metadata(entries: &[(HeaderName, &str)]) -> MetadataMap {
+        let entry = |(name, value): &(HeaderName, &str)| (name.clone(), value.parse().unwrap());
+        MetadataMap::from_headers(entries.iter().map(entry).collect())
+    }
+
     #[test]
     fn a_priority_is_forwarded_as_it_came() {
         for text in ["interactive", "bulk", "urgent"] {
-            let mut metadata = MetadataMap::new();
-            metadata.insert(PRIORITY, text.parse().unwrap());
+            let sent = metadata(&[(PRIORITY, text)]);
             let mut forwarded = MetadataMap::new();
-            let options = call_options(&metadata).unwrap();
+            let options = call_options(&sent).unwrap();
             write_priority(&mut forwarded, options.priority.as_ref());
-            assert_eq!(forwarded.get(PRIORITY), metadata.get(PRIORITY));
+            assert_eq!(forwarded.as_ref(), sent.as_ref());
         }
     }
 
@@ -239,19 +245,10 @@ mod tests {
             (REQUEST_ID, "r-1"),
             (TIMING, "1"),
         ];
-        let metadata = |entries: &[(&'static str, &str)]| {
-            let mut metadata = MetadataMap::new();
-            for (key, value) in entries {
-                metadata.insert(*key, value.parse().unwrap());
-            }
-            metadata
-        };
         let mut forwarded = MetadataMap::new();
         let sent = metadata(&entries);
         write_options(&mut forwarded, &call_options(&sent).unwrap());
-        for (key, value) in entries {
-            assert_eq!(forwarded.get(key).unwrap(), value, "{key}");
-        }
+        assert_eq!(forwarded.as_ref(), sent.as_ref());
         let long = "x".repeat(TRACESTATE_LEN_MAX + 1);
         let sent = metadata(&[(TRACEPARENT, parent), (TRACESTATE, &long)]);
         assert_eq!(trace(&sent).unwrap().state, None);
@@ -262,9 +259,8 @@ mod tests {
 
     #[test]
     fn a_long_priority_is_refused() {
-        let mut metadata = MetadataMap::new();
-        metadata.insert(PRIORITY, "x".repeat(65).parse().unwrap());
-        let failure = call_options(&metadata).unwrap_err();
+        let long = "x".repeat(65);
+        let failure = call_options(&metadata(&[(PRIORITY, &long)])).unwrap_err();
         let expected = "`priority` has 65 bytes; at most 64 are allowed";
         assert_eq!(failure.message(), expected);
     }

@@ -16,10 +16,8 @@ use tonic::Status;
 use crate::byte_budget::{ByteBudget, HeldBytes};
 use crate::connection::BoxError;
 use crate::grpc::large_message::{LARGE, LargeMessage};
+use crate::grpc::message::PREFIX_LEN;
 use crate::grpc::slow_sender::SlowSender;
-
-/// Bytes before each message: whether it is compressed, and its length.
-const PREFIX_LEN: usize = 5;
 
 /// Bytes of a question for the health of the process. It is answered whatever the budget says.
 const HEALTH_LEN_MAX: usize = 1 << 10;

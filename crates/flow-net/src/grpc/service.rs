@@ -6,17 +6,17 @@
 //! more bytes than it may, only requests without a body and questions for its health are answered.
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::fmt;
+use std::future::ready;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use flow_core::Failure;
 use http::header::{CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
-use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
@@ -24,13 +24,14 @@ use tonic::service::Routes;
 use tower_service::Service;
 
 use super::request_body::{RequestBody, out_of_memory};
+use super::routes::{GrpcReply, GrpcRoutes};
 use crate::HttpService;
-use crate::byte_budget::ByteBudget;
+use crate::connection_handle::ConnectionHandle;
 use crate::grpc::metadata::timeout;
 use crate::status::{from_failure, too_late};
 
 /// Names the compression of a request.
-const ENCODING: &str = "grpc-encoding";
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
 /// The content type of gRPC calls, which may be followed by `+` or `;` and more.
 const GRPC: &str = "application/grpc";
@@ -41,8 +42,8 @@ const HEALTH: &str = "/grpc.health.v1.Health/Check";
 /// Answers gRPC calls, and other requests if it has routes for them.
 #[derive(Debug, Clone)]
 pub struct GrpcService {
-    routes: Routes,
-    compressed: Option<Routes>,
+    routes: GrpcRoutes,
+    compressed: Option<GrpcRoutes>,
     http: Option<Routes>,
     /// Whether gRPC calls are answered.
     has_grpc: bool,
@@ -51,9 +52,9 @@ pub struct GrpcService {
 impl GrpcService {
     /// A service with these routes.
     #[must_use]
-    pub fn new(routes: Routes) -> Self {
+    pub fn new(routes: GrpcRoutes) -> Self {
         Self {
-            routes: routes.prepare(),
+            routes,
             compressed: None,
             http: None,
             has_grpc: true,
@@ -71,9 +72,9 @@ impl GrpcService {
 
     /// The same service with other routes for calls whose requests are compressed.
     #[must_use]
-    pub fn with_compressed(self, routes: Routes) -> Self {
+    pub fn with_compressed(self, routes: GrpcRoutes) -> Self {
         Self {
-            compressed: Some(routes.prepare()),
+            compressed: Some(routes),
             ..self
         }
     }
@@ -87,10 +88,10 @@ impl GrpcService {
         }
     }
 
-    fn routes(&self, headers: &HeaderMap) -> Routes {
+    fn routes(&self, headers: &HeaderMap) -> &GrpcRoutes {
         match &self.compressed {
-            Some(compressed) if is_compressed(headers) => compressed.clone(),
-            _ => self.routes.clone(),
+            Some(compressed) if is_compressed(headers) => compressed,
+            _ => &self.routes,
         }
     }
 }
@@ -101,40 +102,33 @@ impl HttpService for GrpcService {
 
     // A router is ready at any time.
     fn call(&self, request: Request<Incoming>) -> GrpcFuture {
-        let budget = request.extensions().get::<ByteBudget>().cloned();
+        let budget = ConnectionHandle::budget_of(request.extensions()).cloned();
         let is_call = is_call(request.headers());
         let is_health = is_call && request.uri().path() == HEALTH;
         let needs_memory = !is_health && !request.body().is_end_stream();
         if needs_memory && budget.as_ref().is_some_and(|it| !it.may_grow()) {
-            let response = ready(Ok(no_memory(is_call)));
-            return GrpcFuture::Refused { response };
+            return GrpcFuture::refusal(no_memory(is_call));
         }
         if let Some(http) = &self.http
             && !is_call
         {
-            let reply = http
-                .clone()
-                .call(request.map(|it| RequestBody::of_http(it, budget)));
-            return GrpcFuture::Called { reply, limit: None };
+            let request = request.map(|it| RequestBody::of_http(it, budget));
+            return GrpcFuture::unlimited(Box::pin(http.clone().call(request)));
         }
         if request.version() < Version::HTTP_2 {
-            let response = ready(Ok(needs_http2(request.headers())));
-            return GrpcFuture::Refused { response };
+            return GrpcFuture::refusal(needs_http2(request.headers()));
         }
         if !self.has_grpc {
-            let response = ready(Ok(no_grpc()));
-            return GrpcFuture::Refused { response };
+            return GrpcFuture::refusal(no_grpc());
         }
         let limit = timeout(request.headers());
-        let mut routes = self.routes(request.headers());
-        let reply = routes.call(request.map(|body| match is_health {
+        let routes = self.routes(request.headers());
+        let reply = routes.answer(request.map(|body| match is_health {
             true => RequestBody::of_health(body),
             false => RequestBody::of_grpc(body, budget),
         }));
-        GrpcFuture::Called {
-            reply,
-            limit: limit.map(sleep),
-        }
+        let limit = limit.map(|limit| Box::pin(sleep(limit)));
+        GrpcFuture { reply, limit }
     }
 }
 
@@ -146,27 +140,32 @@ pub fn is_call(headers: &HeaderMap) -> bool {
     matches!(rest, Some([] | [b'+' | b';', ..]))
 }
 
-fn is_compressed(headers: &HeaderMap) -> bool {
+/// Whether the messages of a call are compressed.
+pub(super) fn is_compressed(headers: &HeaderMap) -> bool {
     headers.get(ENCODING).is_some_and(|name| name != "identity")
 }
 
-type RoutesFuture = <Routes as Service<Request<RequestBody>>>::Future;
+/// A reply that is being made.
+pub struct GrpcFuture {
+    reply: GrpcReply,
+    /// The time that the caller waits, if it says so.
+    limit: Option<Pin<Box<Sleep>>>,
+}
 
-pin_project! {
-    /// A reply that is being made.
-    #[project = GrpcFutureProjection]
-    #[derive(Debug)]
-    pub enum GrpcFuture {
-        /// The routes answer.
-        Called {
-            reply: RoutesFuture,
-            #[pin]
-            limit: Option<Sleep>,
-        },
-        /// The request is no gRPC call.
-        Refused {
-            response: Ready<Result<Response<Body>, Infallible>>,
-        },
+impl GrpcFuture {
+    fn unlimited(reply: GrpcReply) -> Self {
+        Self { reply, limit: None }
+    }
+
+    fn refusal(response: Response<Body>) -> Self {
+        Self::unlimited(Box::pin(ready(Ok(response))))
+    }
+}
+
+impl fmt::Debug for GrpcFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("GrpcFuture");
+        debug.field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
@@ -174,22 +173,18 @@ impl Future for GrpcFuture {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project() {
-            GrpcFutureProjection::Called { reply, mut limit } => {
-                // A timer fires up to a millisecond late, and a reply in that time is too late as well.
-                let end = limit.as_ref().as_pin_ref().map(|limit| limit.deadline());
-                if end.is_some_and(|end| end <= Instant::now()) {
-                    return Poll::Ready(Ok(timed_out()));
-                }
-                if let Poll::Ready(reply) = Pin::new(reply).poll(context) {
-                    return Poll::Ready(reply);
-                }
-                match limit.as_mut().as_pin_mut() {
-                    Some(limit) => limit.poll(context).map(|()| Ok(timed_out())),
-                    None => Poll::Pending,
-                }
-            }
-            GrpcFutureProjection::Refused { response } => Pin::new(response).poll(context),
+        let this = self.get_mut();
+        // A timer fires up to a millisecond late, and a reply in that time is too late as well.
+        let end = this.limit.as_ref().map(|limit| limit.deadline());
+        if end.is_some_and(|end| end <= Instant::now()) {
+            return Poll::Ready(Ok(timed_out()));
+        }
+        if let Poll::Ready(reply) = this.reply.as_mut().poll(context) {
+            return Poll::Ready(reply);
+        }
+        match &mut this.limit {
+            Some(limit) => limit.as_mut().poll(context).map(|()| Ok(timed_out())),
+            None => Poll::Pending,
         }
     }
 }

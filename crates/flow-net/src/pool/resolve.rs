@@ -199,7 +199,7 @@ mod tests {
             health.set_serving(true).await;
             servers.spawn(async move {
                 let drain = Drain::new(Duration::ZERO);
-                let service = GrpcService::new(tonic::service::Routes::new(service));
+                let service = GrpcService::new(crate::GrpcRoutes::new(service));
                 Server::new(listener, service).serve(&drain, async {}).await;
             });
         }

@@ -77,7 +77,7 @@ async fn pool(behaviours: &[Behaviour]) -> (Pool, Vec<Arc<AtomicUsize>>, JoinSet
         };
         calls.push(generator.calls.clone());
         let service = JinaSingleDocumentRequestRpcServer::new(generator);
-        let routes = tonic::service::Routes::new(service);
+        let routes = crate::GrpcRoutes::new(service);
         servers.spawn(async move {
             let server = Server::new(listener, GrpcService::new(routes));
             server.serve(&Drain::new(Duration::ZERO), async {}).await;

@@ -8,10 +8,12 @@ use flow_proto::Envelope;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, SingleDocumentRequestProto, StatusProto, status_proto,
 };
+use http::{Extensions, HeaderName};
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Streaming};
 
+use super::single_data_call::single_data_call;
 use super::{Metadata, Replica};
 use crate::compression::Compression;
 use crate::grpc::jina_data_request_rpc_client::JinaDataRequestRpcClient;
@@ -22,20 +24,20 @@ use crate::grpc::metadata::write_options;
 use crate::status::{AttemptError, too_late};
 
 /// By this, stock heads choose how shards are polled.
-const ENDPOINT: &str = "endpoint";
+const ENDPOINT: HeaderName = HeaderName::from_static("endpoint");
 
 /// With these, a stock executor marks a reply that reports a failure, and a stock head says how many of its shards
 /// answered.
-const IS_ERROR: &str = "is-error";
-const TOTAL_SHARDS: &str = "total_shards";
-const FAILED_SHARDS: &str = "failed_shards";
+const IS_ERROR: HeaderName = HeaderName::from_static("is-error");
+const TOTAL_SHARDS: HeaderName = HeaderName::from_static("total_shards");
+const FAILED_SHARDS: HeaderName = HeaderName::from_static("failed_shards");
 
 /// The metadata of a reply in which our executors say how many tokens a model read for the request. It is metadata and
 /// not a result in the reply, because clients get results, and stock peers ignore metadata that they do not know.
-const TOKENS: &str = "flow-tokens";
+const TOKENS: HeaderName = HeaderName::from_static("flow-tokens");
 
 /// The same for the texts whose vectors were in a cache.
-const CACHED_TEXTS: &str = "flow-cached-texts";
+const CACHED_TEXTS: HeaderName = HeaderName::from_static("flow-cached-texts");
 
 /// How long requests are that are compressed, in bytes. Those that are longer would delay others on the same thread.
 const COMPRESSED: RangeInclusive<usize> = 1 << 10..=1 << 20;
@@ -109,17 +111,21 @@ impl Replica {
         of_node: &NodeCalls,
         options: &CallOptions,
     ) -> Result<Response<Envelope>, AttemptError> {
+        let len_max = self.limits.message_len_max;
+        let deadline = options.deadline;
+        let mut metadata = prepare((), &of_node.metadata, deadline).into_parts().0;
+        add_call_metadata(&mut metadata, request, options);
+        let Some(encoding) = self.encoding(of_node, request) else {
+            // In a box because it is large: the futures that wait for it are moved as they are passed on, and would contain it.
+            let call = single_data_call(self.channel.clone(), request, metadata, len_max);
+            return within(deadline, Box::pin(call)).await;
+        };
         let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
-            .max_decoding_message_size(self.limits.message_len_max)
-            .max_encoding_message_size(self.limits.message_len_max);
-        if let Some(encoding) = self.encoding(of_node, request) {
-            client = client.send_compressed(encoding);
-        }
-        let mut message = prepare(request.clone(), &of_node.metadata, options.deadline);
-        add_call_metadata(message.metadata_mut(), request, options);
-        // In a box because it is large: the futures that wait for it are moved as they are passed on, and would contain it.
-        let call = Box::pin(client.process_single_data(message));
-        within(options.deadline, call).await
+            .max_decoding_message_size(len_max)
+            .max_encoding_message_size(len_max)
+            .send_compressed(encoding);
+        let message = Request::from_parts(metadata, Extensions::new(), request.clone());
+        within(deadline, Box::pin(client.process_single_data(message))).await
     }
 
     async fn list(
@@ -262,14 +268,15 @@ fn usage(metadata: &MetadataMap) -> Option<Usage> {
 
 /// Writes what a model did for a request into the metadata of the reply.
 pub fn write_usage(metadata: &mut MetadataMap, usage: Usage) {
-    metadata.insert(TOKENS, usage.tokens.into());
+    let headers = metadata.as_mut();
+    headers.insert(TOKENS, usage.tokens.into());
     if let Some(texts) = usage.cached_texts {
-        metadata.insert(CACHED_TEXTS, texts.into());
+        headers.insert(CACHED_TEXTS, texts.into());
     }
 }
 
-fn text<'m>(metadata: &'m MetadataMap, key: &str) -> Option<&'m str> {
-    metadata.get(key)?.to_str().ok()
+fn text(metadata: &MetadataMap, key: HeaderName) -> Option<&str> {
+    metadata.as_ref().get(key)?.to_str().ok()
 }
 
 /// Makes the header of a reply report a failure, if it does not yet.
@@ -300,7 +307,7 @@ fn add_call_metadata(metadata: &mut MetadataMap, request: &Envelope, options: &C
     let endpoint = header.and_then(|header| header.exec_endpoint.as_deref());
     // One that is not ASCII is in the request nevertheless.
     if let Some(Ok(endpoint)) = endpoint.map(str::parse) {
-        metadata.insert(ENDPOINT, endpoint);
+        metadata.as_mut().insert(ENDPOINT, endpoint);
     }
     write_options(metadata, options);
 }
@@ -322,7 +329,7 @@ pub(crate) async fn within<T>(
 
 #[cfg(test)]
 mod tests {
-    use tonic::metadata::MetadataValue;
+    use http::HeaderValue;
 
     use super::*;
 
@@ -342,8 +349,8 @@ mod tests {
                 header: Some(header),
                 ..Envelope::default()
             });
-            let marker = MetadataValue::from_static("true");
-            response.metadata_mut().insert(IS_ERROR, marker);
+            let marker = HeaderValue::from_static("true");
+            response.metadata_mut().as_mut().insert(IS_ERROR, marker);
             let header = Reply::of(response).envelope.header.unwrap();
             let status = header.status.unwrap();
             assert_eq!((status.code, status.description.as_str()), (1, description));
@@ -358,8 +365,8 @@ mod tests {
         let check = |value: Option<&'static str>, expected: Option<u64>| {
             let mut response = Response::new(Envelope::default());
             if let Some(value) = value {
-                let value = MetadataValue::from_static(value);
-                response.metadata_mut().insert(TOKENS, value);
+                let value = HeaderValue::from_static(value);
+                response.metadata_mut().as_mut().insert(TOKENS, value);
             }
             let usage = Reply::of(response).usage;
             assert_eq!(usage.map(|it| it.tokens), expected, "{value:?}");
@@ -386,8 +393,8 @@ mod tests {
     fn a_stock_head_reports_its_shards() {
         let mut response = Response::new(Envelope::default());
         for (key, value) in [(TOTAL_SHARDS, "3"), (FAILED_SHARDS, "1")] {
-            let value = MetadataValue::from_static(value);
-            response.metadata_mut().insert(key, value);
+            let value = HeaderValue::from_static(value);
+            response.metadata_mut().as_mut().insert(key, value);
         }
         let shards = Shards {
             total: 3,

@@ -7,21 +7,21 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tonic::body::Body;
-use tonic::service::Routes;
 use tower_service::Service;
 
 use super::connection::{Connection, ReplyFuture};
 use crate::BoxError;
+use crate::grpc::{GrpcReply, GrpcRoutes};
 
 /// An executor in this process. It gets calls as values: no connection carries them, and no HTTP/2 frames are made.
 #[derive(Debug, Clone)]
-pub struct LocalService(Routes);
+pub struct LocalService(GrpcRoutes);
 
 impl LocalService {
     /// An executor with these gRPC routes.
     #[must_use]
-    pub fn new(routes: Routes) -> Self {
-        Self(routes.prepare())
+    pub fn new(routes: GrpcRoutes) -> Self {
+        Self(routes)
     }
 }
 
@@ -34,14 +34,12 @@ pub(crate) enum ReplicaChannel {
     Local(LocalService),
 }
 
-type LocalFuture = <Routes as Service<Request<Body>>>::Future;
-
 pin_project! {
     /// A call that is in progress.
     #[project = ChannelFutureProjection]
     pub(crate) enum ChannelFuture {
         Connection { reply: ReplyFuture },
-        Local { #[pin] reply: LocalFuture },
+        Local { reply: GrpcReply },
     }
 }
 
@@ -61,7 +59,7 @@ impl Service<Request<Body>> for ReplicaChannel {
                 reply: connection.call(request),
             },
             Self::Local(LocalService(routes)) => ChannelFuture::Local {
-                reply: routes.call(request),
+                reply: routes.answer(request),
             },
         }
     }
@@ -75,7 +73,10 @@ impl Future for ChannelFuture {
             ChannelFutureProjection::Connection { reply } => reply.as_mut().poll(context),
             ChannelFutureProjection::Local { reply } => {
                 let never = |never: Infallible| match never {};
-                reply.poll(context).map(|reply| reply.map_err(never))
+                reply
+                    .as_mut()
+                    .poll(context)
+                    .map(|reply| reply.map_err(never))
             }
         }
     }

@@ -37,7 +37,7 @@ impl Fixture {
         let address = listener.local_addr();
         let (health, service) = Health::new(&[]).await;
         health.set_serving(true).await;
-        let routes = tonic::service::Routes::new(service);
+        let routes = crate::GrpcRoutes::new(service);
         let listener = TlsListener::new(listener, tls.clone());
         let server = Server::new(listener, GrpcService::new(routes)).with_limits(limits);
         let mut tasks = JoinSet::new();

@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use axum::response::Response;
 use flow_core::{CallOptions, Code, DocArrayVersion, Failure, RequestId};
-use flow_net::ByteBudget;
+use flow_net::{ByteBudget, ConnectionHandle};
 use flow_proto::jina::HeaderProto;
 
 use super::reply::{self, Rendered};
@@ -27,7 +27,7 @@ pub(super) async fn answer(
         documents_max: state.limits.requests.documents.documents_max,
         id: id(&request),
     };
-    let budget = request.extensions().get::<ByteBudget>().cloned();
+    let budget = ConnectionHandle::budget_of(request.extensions()).cloned();
     let options = options(&request);
     let parsed = match read(state, known.clone(), request).await {
         Ok(parsed) => parsed,

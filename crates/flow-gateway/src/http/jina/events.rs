@@ -10,7 +10,7 @@ use axum::extract::{Query, Request};
 use axum::response::Response;
 use bytes::Bytes;
 use flow_core::{Code, DocArrayVersion, Document, Failure};
-use flow_net::ByteBudget;
+use flow_net::{ByteBudget, ConnectionHandle};
 use flow_proto::jina::{HeaderProto, SingleDocumentRequestProto};
 use futures_util::{Stream, StreamExt, stream};
 use http::HeaderValue;
@@ -64,7 +64,7 @@ async fn events(
     request: Request,
 ) -> Result<impl Stream<Item = String> + Send + use<>, Failure> {
     let options = options(&request)?;
-    let budget = request.extensions().get::<ByteBudget>().cloned();
+    let budget = ConnectionHandle::budget_of(request.extensions()).cloned();
     let document = document(state, version, request).await?;
     // Once here, and once on its way to an executor.
     let held = budget

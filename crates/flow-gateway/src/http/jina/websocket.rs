@@ -127,8 +127,9 @@ async fn upgrade(
     // Each message has an id of its own.
     options.request_id = None;
     let (mut parts, _body) = request.into_parts();
-    let budget = parts.extensions.get::<ByteBudget>().cloned();
     let connection = parts.extensions.get::<ConnectionHandle>().cloned();
+    let budget = connection.as_ref().and_then(ConnectionHandle::budget);
+    let budget = budget.cloned();
     let form = form(&parts.headers);
     let handshake = match Handshake::read(&mut parts) {
         Ok(handshake) => handshake,

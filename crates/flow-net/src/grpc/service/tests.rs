@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::byte_budget::ByteBudget;
 use crate::{Drain, Health, Listener, Server};
 
 /// A server with a health service and a call that is never answered, `/never.Answered/call`.
@@ -19,7 +20,7 @@ async fn start() -> (SocketAddr, JoinSet<()>) {
 async fn start_with(budget: ByteBudget) -> (SocketAddr, JoinSet<()>) {
     let (health, service) = Health::new(&[]).await;
     health.set_serving(true).await;
-    let routes = Routes::new(service).add_service(NeverAnswered);
+    let routes = GrpcRoutes::new(service).add_service(NeverAnswered);
     let listener = Listener::bind("127.0.0.1", 0).await.unwrap();
     let address = listener.local_addr();
     let mut tasks = JoinSet::new();
@@ -42,14 +43,14 @@ impl tonic::server::NamedService for NeverAnswered {
 impl Service<Request<Body>> for NeverAnswered {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = std::future::Pending<Result<Response<Body>, Infallible>>;
+    type Future = GrpcReply;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, _: Request<Body>) -> Self::Future {
-        std::future::pending()
+        Box::pin(std::future::pending())
     }
 }
 
