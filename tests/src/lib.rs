@@ -29,7 +29,7 @@ pub use peers::{
     sentence_transformers, skipped, type_checkers, unknown_to_grafana,
 };
 pub use postgres::Postgres;
-pub use program::{Program, eventually, is_alive, send};
+pub use program::{Program, eventually, eventually_or, is_alive, send};
 pub use random::SplitMix64;
 pub use requests::{PlainReply, TUTORIAL_SENTENCE, client, post, request, said, texts, texts_of};
 pub use stock::{Stock, free_port};

@@ -167,9 +167,16 @@ fn raw(pid: u32) -> Pid {
 
 /// Waits for a state that is not reported.
 pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    eventually_or(what, is_so, String::new);
+}
+
+/// The same; `explain` says what was found instead if it is never so.
+#[track_caller]
+pub fn eventually_or(what: &str, is_so: impl Fn() -> bool, explain: impl FnOnce() -> String) {
     let end = Instant::now() + LIMIT;
     while !is_so() {
-        assert!(Instant::now() < end, "not within {LIMIT:?}: {what}");
+        let is_in_time = Instant::now() < end;
+        assert!(is_in_time, "not within {LIMIT:?}: {what}\n{}", explain());
         thread::sleep(LOOK_AGAIN);
     }
 }

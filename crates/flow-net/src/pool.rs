@@ -194,6 +194,7 @@ impl Pool {
     pub fn lease(&self, now: Instant) -> Result<Lease, NoReplica> {
         self.read(|replicas| {
             if let [only] = replicas {
+                set_wait(only, || false);
                 return Ok(Lease::new(only, now));
             }
             let loads = self.loads(replicas, now);
@@ -203,7 +204,12 @@ impl Pool {
             let median = balance::median(&loads);
             self.median.set(median);
             let chosen = balance::choose(&loads, median, self.next_turn()).ok_or(NoReplica)?;
-            Ok(Lease::new(&replicas[chosen], now))
+            let chosen = &replicas[chosen];
+            set_wait(chosen, || {
+                let mut others = replicas.iter().zip(&loads);
+                others.any(|(other, load)| !load.is_backing_off && other.is_connected())
+            });
+            Ok(Lease::new(chosen, now))
         })
     }
 
@@ -462,6 +468,13 @@ async fn next_document(open: Open) -> Option<(Result<SingleDocumentRequestProto,
             );
             Some((Err(failure), None))
         }
+    }
+}
+
+/// Decides how long a call waits if its replica has to be connected first: only briefly if another one is connected.
+fn set_wait(leased: &Replica, is_another_connected: impl FnOnce() -> bool) {
+    if !leased.is_connected() {
+        leased.wait_briefly(is_another_connected());
     }
 }
 

@@ -9,6 +9,8 @@ mod reached;
 mod recent_failures;
 mod resolver;
 mod response_times;
+#[cfg(test)]
+pub(crate) mod silent_address;
 mod single_data_call;
 mod slowness;
 mod target;
@@ -325,6 +327,16 @@ impl Replica {
     #[must_use]
     pub fn calls(&self) -> &CallCounts {
         &self.calls
+    }
+
+    /// Whether a call need not wait for a connection.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.channel.is_open()
+    }
+
+    /// Sets whether the calls that follow wait for a connection only briefly, because another replica has one.
+    pub(crate) fn wait_briefly(&self, briefly: bool) {
+        self.channel.wait_briefly(briefly);
     }
 
     pub(crate) fn begin(&self, now: Instant) {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use flow_tests::{eventually, is_alive};
+use flow_tests::{eventually, eventually_or, is_alive};
 
 /// Prefix of the names of namespaces, followed by the process and the number of the Swarm: `flow-swarm-4711-0-1`.
 const PREFIX: &str = "flow-swarm-";
@@ -183,7 +183,7 @@ impl Engine {
     /// Of a manager: waits until each service has as many healthy tasks as it shall have.
     pub(super) fn settled(&self) {
         let services = ["service", "ls", "--format", "{{.Replicas}}"];
-        eventually("all tasks run", || {
+        let is_settled = || {
             let said = self.docker(&services);
             let mut lines = said.lines();
             lines.all(|line| {
@@ -192,7 +192,17 @@ impl Engine {
                     .split_once('/')
                     .is_some_and(|(now, then)| now == then)
             })
-        });
+        };
+        eventually_or("all tasks run", is_settled, || self.tasks());
+    }
+
+    /// The tasks of all services, with the errors that ended them.
+    fn tasks(&self) -> String {
+        let services = self.docker(&["service", "ls", "--quiet"]);
+        let services: Vec<_> = services.split_whitespace().collect();
+        let format = "{{.Name}}: {{.CurrentState}} {{.Error}}";
+        let shown = ["service", "ps", "--no-trunc", "--format", format];
+        self.docker(&[&shown[..], &services].concat())
     }
 
     fn file(&self, name: &str) -> PathBuf {

@@ -1,5 +1,24 @@
+use flow_core::Deadline;
+use tokio::task::JoinSet;
+use tonic::{Request, Response, Status};
+
 use super::*;
-use crate::Limits;
+use crate::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
+use crate::{Drain, GrpcRoutes, GrpcService, Limits, Listener, Server, SingleDataServer};
+
+/// Returns each request.
+#[derive(Debug, Clone, Copy)]
+struct Echo;
+
+#[tonic::async_trait]
+impl JinaSingleDataRequestRpc for Echo {
+    async fn process_single_data(
+        &self,
+        request: Request<Envelope>,
+    ) -> Result<Response<Envelope>, Status> {
+        Ok(Response::new(request.into_inner()))
+    }
+}
 
 fn pool(count: u16) -> Pool {
     let replica = |port| Replica::new(&format!("http://127.0.0.1:{port}"), Limits::default());
@@ -98,4 +117,36 @@ async fn a_replica_that_is_avoided_is_not_back_when_a_deadline_passes() {
     assert!(replicas[0].is_ejected() && replicas[0].is_backing_off(later));
     replicas[0].record(Reached::Yes, later);
     assert!(!replicas[0].is_ejected());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_request_does_not_wait_for_an_address_that_is_gone_if_another_replica_is_connected() {
+    use crate::replica::silent_address::SilentAddress;
+
+    let silent = SilentAddress::new().await;
+    let listener = Listener::bind("127.0.0.1", 0).await.unwrap();
+    let addresses = [silent.address, listener.local_addr()];
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        let routes = GrpcRoutes::new(SingleDataServer::new(Echo, usize::MAX, usize::MAX));
+        let server = Server::new(listener, GrpcService::new(routes));
+        server.serve(&Drain::new(Duration::ZERO), async {}).await;
+    });
+    let replica = |at| Replica::new(&format!("http://{at}"), Limits::default()).unwrap();
+    let replicas: Vec<_> = addresses.map(replica).map(Arc::new).into();
+    // It has no discovery, and is connected now.
+    assert!(replicas[1].endpoints(Deadline::NEVER).await.is_err());
+    assert!(replicas[1].is_connected() && !replicas[0].is_connected());
+    let pool = Pool::new(replicas.clone(), Policy::default(), Metadata::new());
+    let begun = Instant::now();
+    for _ in 0..4 {
+        let reply = pool
+            .call(&[Envelope::default()], &CallOptions::default())
+            .await;
+        assert!(reply.is_ok());
+    }
+    assert!(replicas[0].is_ejected(), "none of the requests went there");
+    // A connection may take two seconds when there is no other replica.
+    assert!(begun.elapsed() < Duration::from_secs(1));
 }

@@ -34,6 +34,23 @@ pub(crate) enum ReplicaChannel {
     Local(LocalService),
 }
 
+impl ReplicaChannel {
+    /// Whether calls need not wait for a connection.
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Self::Connection(connection) => connection.is_open(),
+            Self::Local(_) => true,
+        }
+    }
+
+    /// Sets whether the calls that follow wait for a connection only briefly.
+    pub(super) fn wait_briefly(&self, briefly: bool) {
+        if let Self::Connection(connection) = self {
+            connection.wait_briefly(briefly);
+        }
+    }
+}
+
 pin_project! {
     /// A call that is in progress.
     #[project = ChannelFutureProjection]

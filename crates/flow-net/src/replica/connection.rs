@@ -7,8 +7,10 @@ use std::error::Error;
 use std::fmt;
 use std::future::{poll_fn, ready};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -18,6 +20,7 @@ use http::{Request, Response};
 use hyper::rt::Executor;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tonic::ConnectError;
 use tonic::body::Body;
 use tower_service::Service;
@@ -35,6 +38,10 @@ const STREAMS_FIRST: usize = 100;
 /// Bytes of a stream that wait in h2 to be sent.
 const SEND_BUFFER_LEN: usize = 1 << 20;
 
+/// Time that calls wait for a connection if another replica has one. An address that is gone does not even refuse connections; one
+/// that is far away is connected nevertheless, for the calls that follow.
+const BRIEF_WAIT: Duration = Duration::from_millis(250);
+
 /// Bytes of the headers or trailers of a reply.
 const HEADERS_LEN_MAX: u32 = 16 << 10;
 
@@ -47,7 +54,16 @@ struct Inner {
     connector: Connector,
     target: Target,
     state: Mutex<State>,
+    open: OpenCount,
+    waits_briefly: AtomicBool,
 }
+
+/// How many connections are open: a new one may be made while calls of the one before end.
+#[derive(Debug, Clone, Default)]
+struct OpenCount(Arc<AtomicUsize>);
+
+/// A connection that is open until this is dropped.
+struct CountedConnection(OpenCount);
 
 #[derive(Debug)]
 enum State {
@@ -72,7 +88,19 @@ impl Connection {
             connector,
             target,
             state: Mutex::new(State::Idle),
+            open: OpenCount::default(),
+            waits_briefly: AtomicBool::new(false),
         }))
+    }
+
+    /// Whether a connection is open. It may be about to close.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.open.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Sets whether the calls that follow wait for a connection for [`BRIEF_WAIT`] at most.
+    pub(super) fn wait_briefly(&self, briefly: bool) {
+        self.0.waits_briefly.store(briefly, Ordering::Relaxed);
     }
 
     /// Sends a request, once there is a connection.
@@ -98,8 +126,18 @@ impl Connection {
             }
         };
         let this = self.clone();
+        let wait = match self.0.waits_briefly.load(Ordering::Relaxed) {
+            true => BRIEF_WAIT,
+            // Connecting ends by itself.
+            false => Duration::MAX,
+        };
         Box::pin(async move {
-            match connecting.clone().await {
+            let Ok(connected) = timeout(wait, connecting.clone()).await else {
+                let text =
+                    format!("no connection within {BRIEF_WAIT:?}, and another replica has one");
+                return Err(ConnectError(text.into()).into());
+            };
+            match connected {
                 Ok(Ok(mut sender)) => Http2Call::begin(&mut sender, request)?.await,
                 Ok(Err(error)) => Err(ConnectError(error.into()).into()),
                 // The task that connects panicked.
@@ -166,8 +204,10 @@ impl Inner {
             .enable_push(false)
             .handshake(TokioIo::new(stream))
             .await?;
+        let open = CountedConnection::new(&self.open);
         // It ends when the sender and all calls are dropped.
         TokioExecutor::new().execute(async move {
+            let _open = open;
             let mut connection = pin!(connection);
             let mut has_yielded = false;
             let in_turns = poll_fn(|context| {
@@ -184,6 +224,19 @@ impl Inner {
             }
         });
         Ok(sender)
+    }
+}
+
+impl CountedConnection {
+    fn new(count: &OpenCount) -> Self {
+        count.0.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -290,6 +343,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_connection_is_open_from_its_first_call_until_it_breaks() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connection = connection(&format!("http://{}", listener.local_addr().unwrap()));
+        assert!(!connection.is_open());
+        let calls = async {
+            text(connection.call(request()).await.unwrap()).await;
+            assert!(connection.is_open());
+            text(connection.call(request()).await.unwrap()).await;
+        };
+        tokio::join!(calls, serve_one(&listener, 2));
+        while connection.is_open() {
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test]
     async fn a_connection_is_closed_when_it_is_no_longer_used() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connection = connection(&format!("http://{}", listener.local_addr().unwrap()));
@@ -314,6 +383,24 @@ mod tests {
             let causes = flow_core::Chain(&*error).to_string();
             assert!(causes.contains("refused"), "{causes}");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_call_waits_briefly_for_a_connection_if_another_replica_has_one() {
+        use crate::replica::silent_address::SilentAddress;
+
+        let silent = SilentAddress::new().await;
+        let connection = connection(&format!("http://{}", silent.address));
+        connection.wait_briefly(true);
+        let error = connection.call(request()).await.unwrap_err();
+        assert!(error.is::<ConnectError>(), "{error:?}");
+        let causes = flow_core::Chain(&*error).to_string();
+        assert!(causes.contains("no connection within 250ms"), "{causes}");
+        assert!(matches!(&*connection.0.state(), State::Connecting(_)));
+        connection.wait_briefly(false);
+        let call = timeout(2 * BRIEF_WAIT, connection.call(request()));
+        assert!(call.await.is_err(), "it waits on");
     }
 
     #[tokio::test]
