@@ -32,7 +32,7 @@ pub(crate) use routes::{RequestKind, SERVICES, routes};
 
 /// The methods, as they are named in logs and traces.
 const STREAM: &str = "/jina.JinaRPC/Call";
-const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
+const UNARY: &str = flow_net::grpc::SINGLE_DATA;
 const STREAM_DOC: &str = "/jina.JinaSingleDocumentRequestRPC/stream_doc";
 const DRY_RUN: &str = "/jina.JinaGatewayDryRunRPC/dry_run";
 const DISCOVERY: &str = "/jina.JinaDiscoverEndpointsRPC/endpoint_discovery";

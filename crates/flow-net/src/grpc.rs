@@ -12,10 +12,10 @@ pub mod metadata;
 mod request_body;
 mod routes;
 mod service;
-mod single_data_server;
+pub(crate) mod single_data_server;
 mod slow_sender;
 
-/// The path of calls with one request and one reply.
+/// The path of the call with one request and one reply.
 pub const SINGLE_DATA: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
 
 /// Clients and servers of package `jina`.
@@ -59,3 +59,4 @@ pub use service::{GrpcService, is_call, refusal};
 pub use single_data_server::SingleDataServer;
 
 pub(crate) use codec::EnvelopeCodec;
+pub(crate) use service::GRPC_ENCODING;

@@ -13,7 +13,7 @@ use std::thread;
 use bytes::Bytes;
 use futures_util::future::{Either, FutureExt, Map};
 use http::header::CONTENT_ENCODING;
-use http::{HeaderMap, HeaderName, Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -23,12 +23,10 @@ use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::connection::{BoxError, HttpService};
+use crate::grpc::GRPC_ENCODING;
 
 /// Requests with fewer bytes are decoded where they arrive. That takes some milliseconds at most.
 const SMALL_MAX: usize = 64 << 10;
-
-/// The header that names the compression of a gRPC request.
-const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
 /// Frames of a reply that are made on the thread before the connection takes them.
 const FRAMES_MAX: usize = 1;

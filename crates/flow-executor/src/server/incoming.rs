@@ -18,7 +18,7 @@ use crate::queue::PriorityClass;
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
 /// The methods, as Jina's spans name them.
-pub(super) const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
+pub(super) const UNARY: &str = flow_net::grpc::SINGLE_DATA;
 pub(super) const LIST: &str = "/jina.JinaDataRequestRPC/process_data";
 pub(super) const STREAM: &str = "/jina.JinaRPC/Call";
 pub(super) const STREAM_DOC: &str = "/jina.JinaSingleDocumentRequestRPC/stream_doc";

@@ -38,7 +38,7 @@ const INFER_HEALTH: [&str; 2] = [
 /// The paths of gRPC calls whose requests name an endpoint, which is checked instead of the path.
 const NAMES_ENDPOINT: &[&str] = &[
     STREAM,
-    "/jina.JinaSingleDataRequestRPC/process_single_data",
+    flow_net::grpc::SINGLE_DATA,
     "/jina.JinaSingleDocumentRequestRPC/stream_doc",
 ];
 

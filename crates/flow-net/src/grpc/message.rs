@@ -1,7 +1,7 @@
 //! The body of a request or a reply that is one message.
 //!
-//! tonic makes a stream of each message, in boxes and with buffers that grow. For small messages that takes more time than
-//! encoding and decoding them, so [`SingleDataServer`](super::SingleDataServer) and the calls of replicas use this instead.
+//! tonic makes a stream of each message, in boxes and with buffers that grow. [`SingleDataServer`](super::SingleDataServer) and
+//! the calls of replicas use this instead, because they have one message.
 
 use std::convert::Infallible;
 use std::mem::take;

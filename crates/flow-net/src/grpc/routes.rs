@@ -1,7 +1,7 @@
 //! Finds the service of a gRPC call by its path.
 //!
-//! A path is `/SERVICE/METHOD`, so its first part is compared with a few names. A router for any path of HTTP would do that,
-//! too. For small requests it takes a tenth of their time: it copies each request several times, and puts it in boxes.
+//! A path is `/SERVICE/METHOD`, so its first part is compared with a few names. axum's router does that, too, but moves each
+//! request several times, and puts it in boxes.
 
 use std::convert::Infallible;
 use std::fmt;

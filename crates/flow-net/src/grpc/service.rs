@@ -30,8 +30,8 @@ use crate::connection_handle::ConnectionHandle;
 use crate::grpc::metadata::timeout;
 use crate::status::{from_failure, too_late};
 
-/// Names the compression of a request.
-const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+/// Names the compression of the messages of a call.
+pub(crate) const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
 /// The content type of gRPC calls, which may be followed by `+` or `;` and more.
 const GRPC: &str = "application/grpc";
@@ -142,7 +142,9 @@ pub fn is_call(headers: &HeaderMap) -> bool {
 
 /// Whether the messages of a call are compressed.
 pub(super) fn is_compressed(headers: &HeaderMap) -> bool {
-    headers.get(ENCODING).is_some_and(|name| name != "identity")
+    headers
+        .get(GRPC_ENCODING)
+        .is_some_and(|name| name != "identity")
 }
 
 /// A reply that is being made.

@@ -131,4 +131,4 @@ fn succeeded() -> HeaderMap {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

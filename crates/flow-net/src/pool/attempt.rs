@@ -9,7 +9,7 @@ use crate::status::{GRPC_STATUS, grpc_status};
 
 /// The service and the methods of executors, as Jina's spans name them.
 const SERVICE: &str = "jina.JinaSingleDataRequestRPC";
-pub(super) const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
+pub(super) const UNARY: &str = crate::grpc::SINGLE_DATA;
 pub(super) const STREAM: &str = "/jina.JinaSingleDocumentRequestRPC/stream_doc";
 
 /// One try, and its span if it is recorded.

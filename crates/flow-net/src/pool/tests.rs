@@ -1,24 +1,9 @@
 use flow_core::Deadline;
 use tokio::task::JoinSet;
-use tonic::{Request, Response, Status};
 
 use super::*;
-use crate::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
+use crate::grpc::single_data_server::tests::Repeater;
 use crate::{Drain, GrpcRoutes, GrpcService, Limits, Listener, Server, SingleDataServer};
-
-/// Returns each request.
-#[derive(Debug, Clone, Copy)]
-struct Echo;
-
-#[tonic::async_trait]
-impl JinaSingleDataRequestRpc for Echo {
-    async fn process_single_data(
-        &self,
-        request: Request<Envelope>,
-    ) -> Result<Response<Envelope>, Status> {
-        Ok(Response::new(request.into_inner()))
-    }
-}
 
 fn pool(count: u16) -> Pool {
     let replica = |port| Replica::new(&format!("http://127.0.0.1:{port}"), Limits::default());
@@ -129,7 +114,7 @@ async fn a_request_does_not_wait_for_an_address_that_is_gone_if_another_replica_
     let addresses = [silent.address, listener.local_addr()];
     let mut server = JoinSet::new();
     server.spawn(async move {
-        let routes = GrpcRoutes::new(SingleDataServer::new(Echo, usize::MAX, usize::MAX));
+        let routes = GrpcRoutes::new(SingleDataServer::new(Repeater, usize::MAX, usize::MAX));
         let server = Server::new(listener, GrpcService::new(routes));
         server.serve(&Drain::new(Duration::ZERO), async {}).await;
     });

@@ -1,11 +1,9 @@
 //! What carries the calls of a replica: a connection, or the routes of an executor in this process.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use pin_project_lite::pin_project;
 use tonic::body::Body;
 use tower_service::Service;
 
@@ -51,13 +49,10 @@ impl ReplicaChannel {
     }
 }
 
-pin_project! {
-    /// A call that is in progress.
-    #[project = ChannelFutureProjection]
-    pub(crate) enum ChannelFuture {
-        Connection { reply: ReplyFuture },
-        Local { reply: GrpcReply },
-    }
+/// A call that is in progress.
+pub(crate) enum ChannelFuture {
+    Connection(ReplyFuture),
+    Local(GrpcReply),
 }
 
 impl Service<Request<Body>> for ReplicaChannel {
@@ -72,12 +67,8 @@ impl Service<Request<Body>> for ReplicaChannel {
 
     fn call(&mut self, request: Request<Body>) -> ChannelFuture {
         match self {
-            Self::Connection(connection) => ChannelFuture::Connection {
-                reply: connection.call(request),
-            },
-            Self::Local(LocalService(routes)) => ChannelFuture::Local {
-                reply: routes.answer(request),
-            },
+            Self::Connection(connection) => ChannelFuture::Connection(connection.call(request)),
+            Self::Local(LocalService(routes)) => ChannelFuture::Local(routes.answer(request)),
         }
     }
 }
@@ -86,14 +77,11 @@ impl Future for ChannelFuture {
     type Output = Result<Response<Body>, BoxError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project() {
-            ChannelFutureProjection::Connection { reply } => reply.as_mut().poll(context),
-            ChannelFutureProjection::Local { reply } => {
-                let never = |never: Infallible| match never {};
-                reply
-                    .as_mut()
-                    .poll(context)
-                    .map(|reply| reply.map_err(never))
+        match self.get_mut() {
+            Self::Connection(reply) => reply.as_mut().poll(context),
+            Self::Local(reply) => {
+                let reply = reply.as_mut().poll(context);
+                reply.map(|reply| reply.map_err(|never| match never {}))
             }
         }
     }

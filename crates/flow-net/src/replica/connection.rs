@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::{poll_fn, ready};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -38,8 +38,8 @@ const STREAMS_FIRST: usize = 100;
 /// Bytes of a stream that wait in h2 to be sent.
 const SEND_BUFFER_LEN: usize = 1 << 20;
 
-/// Time that calls wait for a connection if another replica has one. An address that is gone does not even refuse connections; one
-/// that is far away is connected nevertheless, for the calls that follow.
+/// Time that calls wait for a connection if another replica has one. An address that is gone may not even refuse connections. The
+/// connection goes on being made, so that later calls can use an address that is far away.
 const BRIEF_WAIT: Duration = Duration::from_millis(250);
 
 /// Bytes of the headers or trailers of a reply.
@@ -54,16 +54,10 @@ struct Inner {
     connector: Connector,
     target: Target,
     state: Mutex<State>,
-    open: OpenCount,
+    /// Each open connection has a clone: a new one may be made while calls of the one before end.
+    open: Arc<()>,
     waits_briefly: AtomicBool,
 }
-
-/// How many connections are open: a new one may be made while calls of the one before end.
-#[derive(Debug, Clone, Default)]
-struct OpenCount(Arc<AtomicUsize>);
-
-/// A connection that is open until this is dropped.
-struct CountedConnection(OpenCount);
 
 #[derive(Debug)]
 enum State {
@@ -88,14 +82,14 @@ impl Connection {
             connector,
             target,
             state: Mutex::new(State::Idle),
-            open: OpenCount::default(),
+            open: Arc::default(),
             waits_briefly: AtomicBool::new(false),
         }))
     }
 
     /// Whether a connection is open. It may be about to close.
     pub(super) fn is_open(&self) -> bool {
-        self.0.open.0.load(Ordering::Relaxed) > 0
+        Arc::strong_count(&self.0.open) > 1
     }
 
     /// Sets whether the calls that follow wait for a connection for [`BRIEF_WAIT`] at most.
@@ -204,7 +198,7 @@ impl Inner {
             .enable_push(false)
             .handshake(TokioIo::new(stream))
             .await?;
-        let open = CountedConnection::new(&self.open);
+        let open = self.open.clone();
         // It ends when the sender and all calls are dropped.
         TokioExecutor::new().execute(async move {
             let _open = open;
@@ -224,19 +218,6 @@ impl Inner {
             }
         });
         Ok(sender)
-    }
-}
-
-impl CountedConnection {
-    fn new(count: &OpenCount) -> Self {
-        count.0.fetch_add(1, Ordering::Relaxed);
-        Self(count.clone())
-    }
-}
-
-impl Drop for CountedConnection {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,6 @@
-use std::collections::VecDeque;
-
 use flow_proto::jina::StatusProto;
+use futures_util::{FutureExt, stream};
+use http_body_util::StreamBody;
 use proptest::prelude::*;
 use tonic::Code;
 
@@ -8,28 +8,12 @@ use super::*;
 
 const LEN_MAX: usize = 1 << 10;
 
-/// A body with these frames.
-struct Frames(VecDeque<Frame<Bytes>>);
-
-impl HttpBody for Frames {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(Ok))
-    }
-}
-
 fn received<'d>(data: impl IntoIterator<Item = &'d [u8]>) -> Result<ReceivedMessage, Status> {
-    let frames = data
-        .into_iter()
-        .map(Bytes::copy_from_slice)
-        .map(Frame::data);
-    let received = receive(Body::new(Frames(frames.collect())), LEN_MAX);
-    futures_util::FutureExt::now_or_never(received).expect("all frames are there")
+    let frame = |data| Ok::<_, Infallible>(Frame::data(Bytes::copy_from_slice(data)));
+    let frames: Vec<_> = data.into_iter().map(frame).collect();
+    let body = Body::new(StreamBody::new(stream::iter(frames)));
+    let received = receive(body, LEN_MAX).now_or_never();
+    received.expect("all is there")
 }
 
 fn message(text: &str) -> StatusProto {
@@ -45,7 +29,7 @@ fn a_message_and_its_trailers_are_received_as_they_were_sent() {
     let trailers = HeaderMap::from_iter([(http::header::TE, http::HeaderValue::from_static("x"))]);
     let bytes = encode(&sent, LEN_MAX).unwrap();
     let body = Body::new(MessageBody::new(bytes, Some(trailers.clone())));
-    let received = futures_util::FutureExt::now_or_never(receive(body, LEN_MAX));
+    let received = receive(body, LEN_MAX).now_or_never();
     let received = received.unwrap().unwrap();
     assert_eq!(StatusProto::decode(received.message.unwrap()), Ok(sent));
     assert_eq!(received.trailers, Some(trailers));

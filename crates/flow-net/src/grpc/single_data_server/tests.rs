@@ -10,7 +10,7 @@ const LEN_MAX: usize = 1 << 10;
 
 /// Returns each request with its metadata, and fails those whose id is `fail`.
 #[derive(Debug, Clone, Copy)]
-struct Repeater;
+pub(crate) struct Repeater;
 
 #[tonic::async_trait]
 impl JinaSingleDataRequestRpc for Repeater {
@@ -34,7 +34,8 @@ impl JinaSingleDataRequestRpc for Repeater {
     }
 }
 
-fn envelope(id: &str) -> Envelope {
+/// A request with this id.
+pub(crate) fn envelope(id: &str) -> Envelope {
     let header = HeaderProto {
         request_id: id.to_owned(),
         ..HeaderProto::default()

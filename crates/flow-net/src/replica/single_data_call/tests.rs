@@ -1,21 +1,10 @@
-use flow_proto::jina::HeaderProto;
 use futures_util::FutureExt;
 use http::HeaderName;
 
 use super::*;
+use crate::grpc::single_data_server::tests::envelope;
 
 const LEN_MAX: usize = 1 << 10;
-
-fn envelope(id: &str) -> Envelope {
-    let header = HeaderProto {
-        request_id: id.to_owned(),
-        ..HeaderProto::default()
-    };
-    Envelope {
-        header: Some(header),
-        ..Envelope::default()
-    }
-}
 
 fn headers(entries: &[(&'static str, &'static str)]) -> HeaderMap {
     let entry = |(name, value)| {
