@@ -16,6 +16,7 @@ mod docs;
 mod faults;
 mod fuzz;
 mod repository;
+mod rustc;
 mod setup;
 mod shell;
 mod soak;

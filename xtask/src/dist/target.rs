@@ -1,11 +1,10 @@
 //! The targets that releases are made for, and whether this machine can compile for one.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::shell;
+use crate::{rustc, shell};
 
 /// A target by rustc's name, such as `x86_64-unknown-linux-gnu`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,9 +13,7 @@ pub(super) struct Target(String);
 impl Target {
     /// The target of this machine's rustc.
     pub(super) fn of_host() -> anyhow::Result<Self> {
-        let text = shell::output(rustc().arg("-vV"))?;
-        let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-        Ok(Self(host.context("rustc names no host")?.to_owned()))
+        Ok(Self(rustc::host()?))
     }
 
     pub(super) fn named(name: &str) -> Self {
@@ -39,10 +36,13 @@ impl Target {
     /// Fails if Rust's standard library is not installed for the target.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let name = self.name();
-        let folder = shell::output(rustc().args(["--print", "target-libdir", "--target", name]))
-            .with_context(|| {
-                format!("rustc knows no target `{name}`; `rustc --print target-list` lists them")
-            })?;
+        let folder =
+            shell::output(rustc::rustc().args(["--print", "target-libdir", "--target", name]))
+                .with_context(|| {
+                    format!(
+                        "rustc knows no target `{name}`; `rustc --print target-list` lists them"
+                    )
+                })?;
         if !Path::new(folder.trim()).exists() {
             bail!(
                 "Rust's standard library for `{name}` is not installed: run `rustup target add {name}`"
@@ -50,10 +50,6 @@ impl Target {
         }
         Ok(())
     }
-}
-
-fn rustc() -> Command {
-    Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::shell;
 use crate::tidy::finding::Finding;
+use crate::{rustc, shell};
 
 /// Crates of plain data and decisions.
 const PURE: &[&str] = &["flow-core", "flow-metrics", "flow-proto", "flow-spec"];
@@ -32,15 +32,10 @@ pub(super) struct Packages {
 impl Packages {
     /// Asks cargo.
     pub(super) fn read() -> anyhow::Result<Self> {
-        let version = shell::output(Command::new("rustc").arg("-vV"))?;
-        let host = version
-            .lines()
-            .find_map(|line| line.strip_prefix("host: "))
-            .context("`rustc -vV` names no host")?;
         let mut cargo = Command::new("cargo");
         cargo.current_dir(crate::repository::root());
         cargo.args(["metadata", "--format-version=1", "--locked"]);
-        cargo.args(["--filter-platform", host]);
+        cargo.args(["--filter-platform", &rustc::host()?]);
         let metadata: Value = serde_json::from_str(&shell::output(&mut cargo)?)
             .context("`cargo metadata` printed no JSON")?;
         Ok(Self::of(&metadata))
