@@ -1,9 +1,8 @@
 //! Runs asynchronous commands to their end.
 
-use std::num::NonZeroUsize;
-
 use anyhow::Context;
 use futures_util::FutureExt;
+use tokio::runtime::Builder;
 
 use crate::exit::Exit;
 
@@ -11,18 +10,20 @@ use crate::exit::Exit;
 pub(crate) fn block_on(
     command: impl Future<Output = anyhow::Result<Exit>>,
 ) -> anyhow::Result<Exit> {
-    block_on_threads(None, command)
+    block_on_runtime(&mut Builder::new_multi_thread(), command)
 }
 
-/// Runs a command on this number of threads; `None` is one per core.
-pub(crate) fn block_on_threads(
-    threads: Option<NonZeroUsize>,
+/// Runs the tasks of a command on one thread. It may start further threads itself.
+pub(crate) fn block_on_one_thread(
     command: impl Future<Output = anyhow::Result<Exit>>,
 ) -> anyhow::Result<Exit> {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if let Some(threads) = threads {
-        runtime.worker_threads(threads.get());
-    }
+    block_on_runtime(Builder::new_multi_thread().worker_threads(1), command)
+}
+
+fn block_on_runtime(
+    runtime: &mut Builder,
+    command: impl Future<Output = anyhow::Result<Exit>>,
+) -> anyhow::Result<Exit> {
     let runtime = runtime
         .enable_all()
         .build()

@@ -1,6 +1,7 @@
 //! The configuration of a gateway, and the errors of its start.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use flow_core::NodeName;
@@ -23,6 +24,8 @@ pub struct Config {
     pub port: u16,
     /// Further ports, in the order of the flow's.
     pub more_ports: Vec<u16>,
+    /// Threads that serve connections. One of them is that of the runtime.
+    pub threads: NonZeroUsize,
     /// Limits on what clients send.
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.

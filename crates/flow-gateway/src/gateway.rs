@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use flow_metrics::{Gauge, Registry};
-use flow_net::{ByteBudget, Drain, Health, Listener, MetricsServer, RequestThread, Stopped};
+use flow_net::{
+    ByteBudget, ConnectionThreads, Drain, Health, Listener, MetricsServer, RequestThread, Stopped,
+};
 use flow_otlp::Exporting;
 use flow_spec::{Console, Placement};
 use futures_util::future::BoxFuture;
@@ -38,6 +40,7 @@ pub struct Gateway {
     shares: PortShares,
     /// Decompresses requests.
     thread: RequestThread,
+    threads: ConnectionThreads,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
     /// The export of telemetry, until the gateway ends.
@@ -95,6 +98,8 @@ impl Gateway {
         };
         let operations = Operations::new(config, &listeners);
         let thread = RequestThread::start().map_err(GatewayBindError::Thread)?;
+        let more_threads = config.threads.get() - 1;
+        let threads = ConnectionThreads::start(more_threads).map_err(GatewayBindError::Thread)?;
         Ok(Self {
             listeners,
             protection,
@@ -103,9 +108,11 @@ impl Gateway {
                 budget,
                 connections,
                 spawner: thread.spawner(),
+                connection_spawner: threads.spawner(),
                 operations: Arc::new(operations),
             },
             thread,
+            threads,
             snapshots,
             metrics,
             exporting,
@@ -156,7 +163,7 @@ impl Gateway {
     pub fn serve(self, drain: &Drain) -> BoxFuture<'_, Stopped> {
         Box::pin(async move {
             // It runs until the gateway ends. A field that this block does not name would be dropped before it begins.
-            let _thread = self.thread;
+            let _threads = (self.thread, self.threads);
             let (health, health_service) = Health::new(SERVICES).await;
             let service = GatewayService::new(self.snapshots.clone(), drain.watch());
             health.set_serving(service.is_ready()).await;

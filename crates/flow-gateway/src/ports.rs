@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use flow_metrics::Gauge;
 use flow_net::{
-    ByteBudget, CompressedElsewhere, ConnectionLimits, Drain, GrpcRoutes, GrpcService, Health,
-    Listener, RequestSpawner, Server, Stopped,
+    ByteBudget, CompressedElsewhere, ConnectionLimits, ConnectionSpawner, Drain, GrpcRoutes,
+    GrpcService, Health, Listener, RequestSpawner, Server, Stopped,
 };
 use flow_spec::{Console, GatewayPort};
 use futures_util::future::join_all;
@@ -28,6 +28,8 @@ pub(crate) struct PortShares {
     pub(crate) connections: Gauge,
     /// Runs compressed requests, and compresses large replies.
     pub(crate) spawner: RequestSpawner,
+    /// Serves connections.
+    pub(crate) connection_spawner: ConnectionSpawner,
     /// What the console asks the supervisor.
     pub(crate) operations: Arc<Operations>,
 }
@@ -80,7 +82,8 @@ impl PortServices {
             let listener = protection.listener(listener);
             let mut server = Server::new(listener, service)
                 .with_limits(limits)
-                .with_open_connections(shares.connections.clone());
+                .with_open_connections(shares.connections.clone())
+                .with_threads(shares.connection_spawner.clone());
             if let Some(budget) = shares.budget.clone() {
                 server = server.with_budget(budget);
             }

@@ -30,8 +30,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::byte_budget::ByteBudget;
 use crate::connection_handle::ConnectionHandle;
+use crate::connection_threads::{ConnectionRuntimes, ConnectionSpawner};
 use crate::joint_writes::joint_writes;
 use crate::limits::ConnectionLimits;
+use crate::listener::Accept;
 use crate::open_connections::{OpenConnection, OpenConnections};
 use crate::other_tasks::OtherTasks;
 use crate::reply_body::{OpenRequest, ReplyBody, ReplyFuture};
@@ -78,8 +80,9 @@ pub(crate) struct Connections<S> {
     service: S,
     limits: ConnectionLimits,
     tasks: JoinSet<()>,
-    /// The number of each task's connection in `open`.
-    ids: HashMap<tokio::task::Id, u64>,
+    /// The number of each task's connection in `open`, and where it is served.
+    ids: HashMap<tokio::task::Id, (u64, usize)>,
+    runtimes: ConnectionRuntimes,
     open: OpenConnections,
     /// How many are open, for metrics.
     count: Gauge,
@@ -92,13 +95,14 @@ impl<S: HttpService> Connections<S> {
         service: S,
         limits: ConnectionLimits,
         budget: Option<ByteBudget>,
-        count: Gauge,
+        (spawner, count): (ConnectionSpawner, Gauge),
     ) -> Self {
         Self {
             service,
             limits,
             tasks: JoinSet::new(),
             ids: HashMap::new(),
+            runtimes: ConnectionRuntimes::new(&spawner),
             open: OpenConnections::new(limits, budget),
             count,
             active: ActiveConnections::default(),
@@ -122,10 +126,12 @@ impl<S: HttpService> Connections<S> {
     }
 
     /// Serves a connection, unless there are too many from its address.
-    pub(crate) fn serve<I>(&mut self, stream: I, from: Option<SocketAddr>)
-    where
-        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    pub(crate) fn serve<L: Accept>(&mut self, stream: L::Stream, from: Option<SocketAddr>) {
+        let place = self.runtimes.least_used();
+        let stream = match self.runtimes.move_to(place, stream, L::move_here) {
+            Ok(stream) => stream,
+            Err(error) => return tracing::debug!(%error, "cannot serve a connection"),
+        };
         let closing = self.closing.child_token();
         let Some((id, open)) = self.open.add(from, closing, Instant::now()) else {
             return tracing::debug!(?from, "too many connections from one address");
@@ -151,8 +157,9 @@ impl<S: HttpService> Connections<S> {
         };
         let builder = limits.builder();
         let service = self.service.clone();
-        let task = self.tasks.spawn(connection.run(builder, service));
-        self.ids.insert(task.id(), id);
+        let serving = connection.run(builder, service);
+        let task = self.runtimes.spawn(place, &mut self.tasks, serving);
+        self.ids.insert(task, (id, place));
         self.count.increment();
     }
 
@@ -166,8 +173,9 @@ impl<S: HttpService> Connections<S> {
             }
             None => return std::future::pending().await,
         };
-        if let Some(id) = self.ids.remove(&task) {
+        if let Some((id, place)) = self.ids.remove(&task) {
             self.open.remove(id);
+            self.runtimes.ended(place);
             self.count.decrement();
         }
     }

@@ -33,6 +33,18 @@ pub trait Accept: Send {
     fn accept(
         &mut self,
     ) -> impl Future<Output = io::Result<(Self::Stream, Option<SocketAddr>)>> + Send;
+
+    /// Moves a connection on which nothing was read to the runtime of this thread.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime cannot watch it.
+    fn move_here(stream: Self::Stream) -> io::Result<Self::Stream>;
+}
+
+/// The same for a TCP connection.
+pub(crate) fn move_tcp_here(stream: TcpStream) -> io::Result<TcpStream> {
+    TcpStream::from_std(stream.into_std()?)
 }
 
 /// The address could not be listened on.
@@ -101,6 +113,10 @@ impl Accept for Listener {
             tracing::debug!(%error, "cannot set options of a connection");
         }
         Ok((stream, Some(peer)))
+    }
+
+    fn move_here(stream: TcpStream) -> io::Result<TcpStream> {
+        move_tcp_here(stream)
     }
 }
 

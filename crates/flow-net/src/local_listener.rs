@@ -73,6 +73,10 @@ impl Accept for LocalListener {
             }
         }
     }
+
+    fn move_here(stream: UnixStream) -> io::Result<UnixStream> {
+        UnixStream::from_std(stream.into_std()?)
+    }
 }
 
 impl<L: Accept, R: Accept> Accept for Either<L, R> {
@@ -88,6 +92,13 @@ impl<L: Accept, R: Accept> Accept for Either<L, R> {
                 let (stream, from) = listener.accept().await?;
                 Ok((Either::Right(stream), from))
             }
+        }
+    }
+
+    fn move_here(stream: Self::Stream) -> io::Result<Self::Stream> {
+        match stream {
+            Either::Left(stream) => L::move_here(stream).map(Either::Left),
+            Either::Right(stream) => R::move_here(stream).map(Either::Right),
         }
     }
 }

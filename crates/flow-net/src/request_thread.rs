@@ -8,7 +8,6 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::thread;
 
 use bytes::Bytes;
 use futures_util::future::{Either, FutureExt, Map};
@@ -18,12 +17,13 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::connection::{BoxError, HttpService};
 use crate::grpc::GRPC_ENCODING;
+use crate::runtime_thread::RuntimeThread;
 
 /// Requests with fewer bytes are decoded where they arrive. That takes some milliseconds at most.
 const SMALL_MAX: usize = 64 << 10;
@@ -34,8 +34,7 @@ const FRAMES_MAX: usize = 1;
 /// The thread. It ends when this is dropped.
 #[derive(Debug)]
 pub struct RequestThread {
-    handle: Handle,
-    _stop: oneshot::Sender<Infallible>,
+    thread: RuntimeThread,
 }
 
 /// Runs futures on the thread.
@@ -49,25 +48,13 @@ impl RequestThread {
     ///
     /// If the system has no thread.
     pub fn start() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel();
-        thread::Builder::new()
-            .name("large-requests".to_owned())
-            // An error means that the sender was dropped.
-            .spawn(move || drop(runtime.block_on(stopped)))?;
-        Ok(Self {
-            handle,
-            _stop: stop,
-        })
+        RuntimeThread::start("large-requests", || {}).map(|thread| Self { thread })
     }
 
     /// What runs futures on it.
     #[must_use]
     pub fn spawner(&self) -> RequestSpawner {
-        RequestSpawner(self.handle.clone())
+        RequestSpawner(self.thread.handle().clone())
     }
 }
 

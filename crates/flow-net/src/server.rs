@@ -8,6 +8,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::accept_errors::AcceptErrors;
 use crate::connection::{Connections, HttpService};
+use crate::connection_threads::ConnectionSpawner;
 use crate::{Accept, ByteBudget, ConnectionLimits, Drain};
 
 /// How often connections are looked through for those whose time is over.
@@ -29,6 +30,7 @@ pub struct Server<L, S> {
     service: S,
     limits: ConnectionLimits,
     budget: Option<ByteBudget>,
+    spawner: ConnectionSpawner,
     /// Open connections.
     open: Gauge,
 }
@@ -41,6 +43,7 @@ impl<L: Accept, S: HttpService> Server<L, S> {
             service,
             limits: ConnectionLimits::default(),
             budget: None,
+            spawner: ConnectionSpawner::default(),
             open: Gauge::default(),
         }
     }
@@ -60,6 +63,12 @@ impl<L: Accept, S: HttpService> Server<L, S> {
         }
     }
 
+    /// The same server, which serves connections on these threads, too.
+    #[must_use]
+    pub fn with_threads(self, spawner: ConnectionSpawner) -> Self {
+        Self { spawner, ..self }
+    }
+
     /// The same server, which counts its open connections there.
     #[must_use]
     pub fn with_open_connections(self, open: Gauge) -> Self {
@@ -71,7 +80,8 @@ impl<L: Accept, S: HttpService> Server<L, S> {
     /// `before_close` runs when the drain begins, while connections are still accepted: clients that watch
     /// the health of this process use the time to go elsewhere.
     pub async fn serve(self, drain: &Drain, before_close: impl Future<Output = ()>) -> Stopped {
-        let mut connections = Connections::new(self.service, self.limits, self.budget, self.open);
+        let places = (self.spawner, self.open);
+        let mut connections = Connections::new(self.service, self.limits, self.budget, places);
         let mut listener = self.listener;
         let draining = drain.watch();
         let drained = async {
@@ -93,7 +103,8 @@ impl<L: Accept, S: HttpService> Server<L, S> {
 
     /// Serves until the future is dropped, which cuts off all connections.
     pub async fn serve_until_dropped(mut self) -> Infallible {
-        let mut connections = Connections::new(self.service, self.limits, self.budget, self.open);
+        let places = (self.spawner, self.open);
+        let mut connections = Connections::new(self.service, self.limits, self.budget, places);
         accept(&mut self.listener, &mut connections).await
     }
 }
@@ -126,7 +137,7 @@ async fn accept<L: Accept, S: HttpService>(
         if waiting.is_some() && !connections.have_room() {
             connections.make_room();
         } else if let Some((stream, from)) = waiting.take() {
-            connections.serve(stream, from);
+            connections.serve::<L>(stream, from);
         }
     }
 }

@@ -191,6 +191,11 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
     }
 }
 
+/// The cores that this process may use.
+fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
 /// A gateway works without the socket, of which only `flow top` makes use.
 fn say_status(socket: &Path, traffic: TrafficReader) {
     let status = move || serde_json::to_string(&traffic.read()).unwrap_or_default();
@@ -210,6 +215,7 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
             let ports = plan.gateway.more_ports.iter();
             ports.map(|it| it.port.unwrap_or(0)).collect()
         },
+        threads: gateway.threads.unwrap_or_else(cores),
         limits: {
             let limits = limits(plan);
             log_limits(&limits);

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::runtime::{block_on, block_on_threads};
+use crate::runtime::{block_on, block_on_one_thread};
 use crate::shell::Shell;
 
 /// The commands. A new one also has a place in the groups of `args.rs`.
@@ -120,9 +120,7 @@ pub(crate) fn run(
         Command::Verify(verify) => block_on(verify::run(verify, shell))?,
         Command::Ping(ping) => block_on(ping::run(ping, shell))?,
         Command::Export(export) => export::run(&export, shell)?,
-        Command::Gateway(gateway) => {
-            block_on_threads(gateway.threads, gateway::run(gateway, shell))?
-        }
+        Command::Gateway(gateway) => block_on_one_thread(gateway::run(gateway, shell))?,
         Command::Key(key) => key::run(key, shell)?,
         // An executor has a runtime and an exit code of its own.
         Command::Executor(executor) => return executor::run(executor, shell),

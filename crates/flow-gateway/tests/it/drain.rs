@@ -19,7 +19,8 @@ const GOAWAY: u8 = 7;
 async fn the_answer_of_a_connection_of_http_1_says_that_it_closes() {
     let gate = Arc::new(Semaphore::new(0));
     let executor = FakeExecutor::gated(gate.clone()).await;
-    let gateway = TestGateway::start(placement(plan(&["node"]), &[&executor])).await;
+    // Otherwise, the answer may be sent before the connection knows of the end.
+    let gateway = TestGateway::on_one_thread(placement(plan(&["node"]), &[&executor])).await;
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let body = r#"{"data": [{"text": "a"}], "execEndpoint": "/any"}"#;
     let head = "POST /post HTTP/1.1\r\nhost: a\r\ncontent-type: application/json";

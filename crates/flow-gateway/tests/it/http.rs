@@ -467,7 +467,9 @@ async fn several_ports_serve_everything_or_only_their_own_protocol() {
 
 #[tokio::test]
 async fn a_body_that_arrives_too_slowly_is_refused() {
-    let (_echo, gateway) = echo().await;
+    let echo = FakeExecutor::echo().await;
+    // The time that passes is that of this thread.
+    let gateway = TestGateway::on_one_thread(placement(plan(&["node"]), &[&echo])).await;
     for path in [
         "/post",
         "/v1/embeddings",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use flow_gateway::{Config, Gateway, GatewayBindError, GatewayLimits};
@@ -236,6 +237,7 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
         host: "127.0.0.1".to_owned(),
         port: 0,
         more_ports: Vec::new(),
+        threads: NonZeroUsize::new(2).unwrap(),
         limits: GatewayLimits::default(),
         monitoring,
         tls: None,

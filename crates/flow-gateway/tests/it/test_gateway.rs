@@ -1,6 +1,7 @@
 //! A gateway in the test's own process, and a client of it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use flow_core::{Deadline, Failure};
@@ -74,6 +75,11 @@ impl TestGateway {
         Self::configured(placement, |config| config.limits = limits).await
     }
 
+    /// A gateway that runs on the thread of the test, and on no other.
+    pub(crate) async fn on_one_thread(placement: Placement) -> Self {
+        Self::configured(placement, |config| config.threads = NonZeroUsize::MIN).await
+    }
+
     /// A gateway whose clients need keys.
     pub(crate) async fn with_keys(placement: Placement, keys: ApiKeys) -> Self {
         Self::configured(placement, |config| config.api_keys = Some(keys)).await
@@ -85,6 +91,7 @@ impl TestGateway {
             host: "127.0.0.1".to_owned(),
             port: 0,
             more_ports: vec![0; placement.plan.gateway.more_ports.len()],
+            threads: NonZeroUsize::new(2).unwrap(),
             limits: GatewayLimits::default(),
             monitoring: Some(0),
             tls: None,

@@ -268,23 +268,18 @@ pub(crate) fn gateway(plan: &Plan, shared: &SharedOptions, cores: NonZeroUsize) 
 
 /// The number of the gateway's threads; `None` for one per core.
 ///
-/// Beside the processes of a single executor on the same machine, the gateway uses half of the cores: handing a request
-/// from thread to thread costs more than forwarding it, and the executor needs the other half. On two cores this gives a
-/// tenth more requests per second and saves 0.05 ms per request. In a flow of several nodes the gateway has more work,
-/// and uses all cores. If it runs the executor itself, it uses all cores too, unless a model does: then its threads take
-/// cores from calls that wait for all of theirs, and one of a hundred requests took four times as long. A reload does not
-/// change the number.
+/// If the only executor of a flow runs a model on this machine, the gateway uses half of the cores: more of its threads
+/// would take cores from calls that wait for all of theirs, and one of a hundred requests took four times as long. In a
+/// flow of several nodes the gateway has more work. A reload does not change the number.
 fn threads(plan: &Plan, programs: &Programs, cores: NonZeroUsize) -> Option<NonZeroUsize> {
     let [only] = &plan.nodes[..] else {
         return None;
     };
-    let shares_cores = match only.colocated() {
-        Some(run) => programs
-            .built_in(&run.uses)
-            .is_some_and(|it| it.uses_all_cores),
-        None => only.with_processes().is_some(),
-    };
-    NonZeroUsize::new(cores.get().div_ceil(2)).filter(|_| shares_cores)
+    let run = only.colocated().or(only.with_processes())?;
+    let runs_model = programs
+        .built_in(&run.uses)
+        .is_some_and(|it| it.uses_all_cores);
+    NonZeroUsize::new(cores.get().div_ceil(2)).filter(|_| runs_model)
 }
 
 #[cfg(test)]

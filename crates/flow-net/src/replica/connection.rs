@@ -19,6 +19,7 @@ use h2::client::{Builder, SendRequest};
 use http::{Request, Response};
 use hyper::rt::Executor;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use thread_local::ThreadLocal;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::ConnectError;
@@ -29,6 +30,7 @@ use super::connector::Connector;
 use super::http2_call::Http2Call;
 use super::target::Target;
 use crate::BoxError;
+use crate::connection_threads::is_connection_thread;
 use crate::joint_writes::joint_writes;
 use crate::limits::{CONNECTION_WINDOW, FRAME_LEN_MAX, STREAM_WINDOW};
 
@@ -54,13 +56,16 @@ struct Inner {
     connector: Connector,
     target: Target,
     state: Mutex<State>,
+    /// The states of connection threads, each of which has a connection of its own.
+    states: ThreadLocal<Mutex<State>>,
     /// Each open connection has a clone: a new one may be made while calls of the one before end.
     open: Arc<()>,
     waits_briefly: AtomicBool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
+    #[default]
     Idle,
     Connecting(Shared<oneshot::Receiver<Connected>>),
     Open(SendRequest<Bytes>),
@@ -81,7 +86,8 @@ impl Connection {
         Self(Arc::new(Inner {
             connector,
             target,
-            state: Mutex::new(State::Idle),
+            state: Mutex::default(),
+            states: ThreadLocal::new(),
             open: Arc::default(),
             waits_briefly: AtomicBool::new(false),
         }))
@@ -172,8 +178,12 @@ fn still_open(sender: &SendRequest<Bytes>) -> Option<SendRequest<Bytes>> {
 
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
+        let state = match is_connection_thread() {
+            true => self.states.get_or_default(),
+            false => &self.state,
+        };
         // Nothing panics while it is changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the next call connect, if this attempt is still the current one.
@@ -247,6 +257,7 @@ mod tests {
     use tokio::task::{JoinSet, yield_now};
 
     use super::*;
+    use crate::ConnectionThreads;
     use crate::replica::connector::PeerSpoke;
 
     fn connection(to: &str) -> Connection {
@@ -349,6 +360,29 @@ mod tests {
         };
         // It would serve one more request.
         tokio::join!(call, serve_one(&listener, 2));
+    }
+
+    #[tokio::test]
+    async fn each_connection_thread_has_a_connection_of_its_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connection = connection(&format!("http://{}", listener.local_addr().unwrap()));
+        let threads = ConnectionThreads::start(2).unwrap();
+        let threads = threads.spawner();
+        let calls = async {
+            for _ in 0..2 {
+                text(connection.call(request()).await.unwrap()).await;
+                for thread in threads.threads() {
+                    let connection = connection.clone();
+                    let call = async move { text(connection.call(request()).await.unwrap()).await };
+                    thread.spawn(call).await.unwrap();
+                }
+            }
+        };
+        let serve_three = async {
+            let serve = || serve_one(&listener, 2);
+            tokio::join!(serve(), serve(), serve());
+        };
+        tokio::join!(calls, serve_three);
     }
 
     #[tokio::test]

@@ -3,10 +3,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::{Listener, Server};

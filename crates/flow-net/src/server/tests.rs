@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -11,10 +11,12 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 
 use super::*;
+use crate::{ConnectionThreads, Listener};
 
 /// A listener whose connections are made in memory; the first attempts fail.
 struct InMemory {
@@ -33,6 +35,10 @@ impl Accept for InMemory {
             Some(stream) => Ok((stream, None)),
             None => std::future::pending().await,
         }
+    }
+
+    fn move_here(stream: DuplexStream) -> io::Result<DuplexStream> {
+        Ok(stream)
     }
 }
 
@@ -209,4 +215,66 @@ async fn a_connection_ends_at_its_longest_lifetime() {
     };
     let fixture = Fixture::start(Vec::new(), limits, LONG);
     assert_eq!(response(fixture.connect().await).await, "");
+}
+
+/// Answers with the name of the thread that it runs on, and the end of a line.
+#[derive(Clone)]
+struct ThreadName;
+
+impl HttpService for ThreadName {
+    type Body = Full<Bytes>;
+    type Future = std::future::Ready<Result<Response<Self::Body>, Infallible>>;
+
+    fn call(&self, _: Request<Incoming>) -> Self::Future {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        std::future::ready(Ok(Response::new(Full::from(name + "\n"))))
+    }
+}
+
+/// The name of the thread that answers on this connection.
+async fn thread_name(client: &mut TcpStream) -> String {
+    let request = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    client.write_all(request).await.unwrap();
+    let mut response = Vec::new();
+    let ends = |response: &[u8]| response.ends_with(b"\n") && !response.ends_with(b"\r\n");
+    while !ends(&response) {
+        client.read_buf(&mut response).await.unwrap();
+    }
+    let response = String::from_utf8(response).unwrap();
+    response.lines().last().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn connections_are_divided_among_threads_and_stay_on_theirs() {
+    let threads = ConnectionThreads::start(2).unwrap();
+    let listener = Listener::bind("127.0.0.1", 0).await.unwrap();
+    let address = listener.local_addr();
+    let open = Gauge::default();
+    let server = Server::new(listener, ThreadName)
+        .with_threads(threads.spawner())
+        .with_open_connections(open.clone());
+    let clients = async {
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            let name = thread_name(&mut client).await;
+            assert_eq!(thread_name(&mut client).await, name);
+            clients.push((client, name));
+        }
+        let names: HashSet<_> = clients.iter().map(|(_, name)| name.clone()).collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert!(names.contains("connections-1") && names.contains("connections-2"));
+        // The next one takes the place of one that is closed.
+        let (client, name) = clients.remove(1);
+        drop(client);
+        while open.get() > 2 {
+            yield_now().await;
+        }
+        let mut client = TcpStream::connect(address).await.unwrap();
+        assert_eq!(thread_name(&mut client).await, name);
+    };
+    tokio::select! {
+        never = server.serve_until_dropped() => match never {},
+        () = clients => {}
+    }
 }

@@ -34,4 +34,8 @@ impl Accept for TlsListener {
         };
         Ok((stream, from))
     }
+
+    fn move_here(stream: ServerStream) -> io::Result<ServerStream> {
+        stream.move_here()
+    }
 }

@@ -12,6 +12,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
 
+use crate::listener::move_tcp_here;
+
 /// The first byte of a TLS connection: a handshake record.
 const HANDSHAKE: u8 = 0x16;
 
@@ -52,6 +54,19 @@ impl ServerStream {
 
     pub(super) fn encrypted(stream: TcpStream, acceptor: TlsAcceptor) -> Self {
         Self(Kind::Encrypted(Box::new(Encrypted::New(stream, acceptor))))
+    }
+
+    /// Moves a connection on which nothing was read to the runtime of this thread.
+    pub(super) fn move_here(self) -> io::Result<Self> {
+        match self.0 {
+            Kind::Plain(stream) => move_tcp_here(stream).map(Self::plain),
+            Kind::Encrypted(encrypted) => match *encrypted {
+                Encrypted::New(stream, acceptor) => {
+                    Ok(Self::encrypted(move_tcp_here(stream)?, acceptor))
+                }
+                _ => Err(io::Error::other("the handshake has begun")),
+            },
+        }
     }
 }
 

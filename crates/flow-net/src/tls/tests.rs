@@ -16,13 +16,15 @@ use tokio::task::JoinSet;
 use self::authority::Authority;
 use super::*;
 use crate::{
-    Client, ConnectError, ConnectOptions, ConnectionLimits, GrpcService, Health, Listener, Server,
+    Client, ConnectError, ConnectOptions, ConnectionLimits, ConnectionThreads, GrpcService, Health,
+    Listener, Server,
 };
 
 /// A server with a health service, which serves until it is dropped.
 struct Fixture {
     address: SocketAddr,
     tls: Option<Arc<ServerTls>>,
+    _threads: ConnectionThreads,
     tasks: JoinSet<Infallible>,
 }
 
@@ -39,12 +41,16 @@ impl Fixture {
         health.set_serving(true).await;
         let routes = crate::GrpcRoutes::new(service);
         let listener = TlsListener::new(listener, tls.clone());
-        let server = Server::new(listener, GrpcService::new(routes)).with_limits(limits);
+        let threads = ConnectionThreads::start(1).unwrap();
+        let server = Server::new(listener, GrpcService::new(routes))
+            .with_limits(limits)
+            .with_threads(threads.spawner());
         let mut tasks = JoinSet::new();
         tasks.spawn(server.serve_until_dropped());
         Self {
             address,
             tls,
+            _threads: threads,
             tasks,
         }
     }

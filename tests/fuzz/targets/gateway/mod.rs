@@ -1,6 +1,7 @@
 //! A running gateway.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{env, fs, process};
@@ -86,6 +87,7 @@ async fn start(
         host: "127.0.0.1".to_owned(),
         port: 0,
         more_ports: Vec::new(),
+        threads: NonZeroUsize::MIN,
         limits: GatewayLimits::default(),
         monitoring: None,
         tls: tls.clone().map(|own| ServerTlsFiles { own, clients: None }),

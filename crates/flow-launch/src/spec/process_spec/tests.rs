@@ -232,24 +232,28 @@ fn the_gateway_is_a_process() {
 }
 
 #[test]
-fn beside_one_executor_the_gateway_uses_half_of_the_cores() {
+fn beside_one_model_the_gateway_uses_half_of_the_cores() {
     let mut programs = shared().programs;
     let threads = |executors: &str, programs: &Programs, cores: usize| {
         let cores = NonZeroUsize::new(cores).unwrap();
         threads(&plan(executors), programs, cores).map(NonZeroUsize::get)
     };
-    for (cores, half) in [(1, 1), (2, 1), (3, 2), (16, 8)] {
-        let one = "[{name: a, uses: echo}]";
-        assert_eq!(threads(one, &programs, cores), Some(half));
-    }
-    assert_eq!(threads("[{name: a}, {name: b}]", &programs, 2), None);
-    let elsewhere = "[{name: a, external: true, host: far, port: 7}]";
-    assert_eq!(threads(elsewhere, &programs, 2), None);
+    let one = "[{name: a, uses: echo, replicas: 3}]";
     let colocated = "[{name: a, uses: echo, colocate: true}]";
+    assert_eq!(threads(one, &programs, 2), None);
     assert_eq!(threads(colocated, &programs, 2), None);
     programs.built_in[0].uses_all_cores = true;
-    assert_eq!(threads(colocated, &programs, 2), Some(1));
-    let spec = gateway(&plan("[{name: a, replicas: 3}]"), &shared(), CORES);
+    for (cores, half) in [(1, 1), (2, 1), (3, 2), (16, 8)] {
+        assert_eq!(threads(one, &programs, cores), Some(half));
+        assert_eq!(threads(colocated, &programs, cores), Some(half));
+    }
+    let two = "[{name: a, uses: echo}, {name: b, uses: echo}]";
+    assert_eq!(threads(two, &programs, 2), None);
+    let elsewhere = "[{name: a, external: true, host: far, port: 7}]";
+    assert_eq!(threads(elsewhere, &programs, 2), None);
+    let mut shared = shared();
+    shared.programs = programs;
+    let spec = gateway(&plan(one), &shared, CORES);
     let arguments = spec.invocation.arguments.join(" ");
     assert!(arguments.contains("--threads 2"), "{arguments}");
 }

@@ -54,6 +54,23 @@ async fn both_versions_of_tls_serve_http_1() {
 }
 
 #[tokio::test]
+async fn connections_are_encrypted_on_each_thread() {
+    let (authority, server) = start().await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut stream = handshake(&authority, &server, &TLS13, &[b"http/1.1"]).await;
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            .await
+            .unwrap();
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.unwrap();
+        assert_eq!(&status, b"HTTP/1.1 400");
+        open.push(stream);
+    }
+}
+
+#[tokio::test]
 async fn the_client_chooses_the_protocol() {
     let (authority, server) = start().await;
     let both: [&[u8]; 2] = [b"http/1.1", b"h2"];
