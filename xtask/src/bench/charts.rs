@@ -41,9 +41,9 @@ impl Plot {
 const PLOTS: &[Plot] = &[
     Plot {
         subject: "gateway",
-        run: "2026-11-29-amd-epyc-2-cores-h2-jina",
+        run: "2026-11-30-amd-epyc-2-cores-threads-jina",
         title: "Through a gateway to an executor that does nothing",
-        hidden: &["bare tonic echo"],
+        hidden: &["bare tonic echo", "flow, before"],
     },
     Plot {
         subject: "encoder",

@@ -55,12 +55,19 @@ pub(crate) struct Connection(Arc<Inner>);
 struct Inner {
     connector: Connector,
     target: Target,
+    /// The slot of all threads that have none of their own.
+    shared: Slot,
+    /// The slots of connection threads.
+    own: ThreadLocal<Slot>,
+    waits_briefly: AtomicBool,
+}
+
+/// Where a thread has its connection.
+#[derive(Debug, Default)]
+struct Slot {
     state: Mutex<State>,
-    /// The states of connection threads, each of which has a connection of its own.
-    states: ThreadLocal<Mutex<State>>,
     /// Each open connection has a clone: a new one may be made while calls of the one before end.
     open: Arc<()>,
-    waits_briefly: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -86,16 +93,15 @@ impl Connection {
         Self(Arc::new(Inner {
             connector,
             target,
-            state: Mutex::default(),
-            states: ThreadLocal::new(),
-            open: Arc::default(),
+            shared: Slot::default(),
+            own: ThreadLocal::new(),
             waits_briefly: AtomicBool::new(false),
         }))
     }
 
-    /// Whether a connection is open. It may be about to close.
+    /// Whether a connection of this thread is open. It may be about to close.
     pub(super) fn is_open(&self) -> bool {
-        Arc::strong_count(&self.0.open) > 1
+        Arc::strong_count(&self.0.slot().open) > 1
     }
 
     /// Sets whether the calls that follow wait for a connection for [`BRIEF_WAIT`] at most.
@@ -177,13 +183,20 @@ fn still_open(sender: &SendRequest<Bytes>) -> Option<SendRequest<Bytes>> {
 }
 
 impl Inner {
+    /// The slot of this thread.
+    fn slot(&self) -> &Slot {
+        match is_connection_thread() {
+            true => self.own.get_or_default(),
+            false => &self.shared,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        let state = match is_connection_thread() {
-            true => self.states.get_or_default(),
-            false => &self.state,
-        };
         // Nothing panics while it is changed.
-        state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slot()
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the next call connect, if this attempt is still the current one.
@@ -208,7 +221,7 @@ impl Inner {
             .enable_push(false)
             .handshake(TokioIo::new(stream))
             .await?;
-        let open = self.open.clone();
+        let open = self.slot().open.clone();
         // It ends when the sender and all calls are dropped.
         TokioExecutor::new().execute(async move {
             let _open = open;
@@ -369,11 +382,14 @@ mod tests {
         let threads = ConnectionThreads::start(2).unwrap();
         let threads = threads.spawner();
         let calls = async {
-            for _ in 0..2 {
+            for is_open in [false, true] {
                 text(connection.call(request()).await.unwrap()).await;
                 for thread in threads.threads() {
                     let connection = connection.clone();
-                    let call = async move { text(connection.call(request()).await.unwrap()).await };
+                    let call = async move {
+                        assert_eq!(connection.is_open(), is_open);
+                        text(connection.call(request()).await.unwrap()).await
+                    };
                     thread.spawn(call).await.unwrap();
                 }
             }
