@@ -3,8 +3,8 @@
 //! libFuzzer without a sanitizer: our code has no `unsafe` on these paths, and sanitizers need a nightly
 //! compiler. What it learned is kept below `target/fuzz`, so a second run begins where the first ended.
 //!
-//! The fuzzers are built with the flags that cargo-fuzz would give rustc, and without cargo-fuzz: building it, and
-//! the debug information that it asks for, took three of the six minutes.
+//! The fuzzers are built with the flags that cargo-fuzz would give rustc. cargo-fuzz itself would have to be built
+//! first, and always asks for debug information.
 
 use std::fs::{self, File};
 use std::num::NonZeroUsize;

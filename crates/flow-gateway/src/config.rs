@@ -24,7 +24,7 @@ pub struct Config {
     pub port: u16,
     /// Further ports, in the order of the flow's.
     pub more_ports: Vec<u16>,
-    /// Threads that serve connections. One of them is that of the runtime.
+    /// Threads that serve connections, including the one that calls [`Gateway::serve`](crate::Gateway::serve).
     pub threads: NonZeroUsize,
     /// Limits on what clients send.
     pub limits: GatewayLimits,
@@ -65,8 +65,8 @@ pub enum GatewayBindError {
     /// Tokens cannot be checked.
     #[error(transparent)]
     Tokens(#[from] BadJwt),
-    /// The thread for compressed requests cannot be started.
-    #[error("cannot start the thread for compressed requests")]
+    /// A thread for connections or for compressed requests cannot be started.
+    #[error("cannot start a thread of the gateway")]
     Thread(#[source] std::io::Error),
     /// The API keys cannot be used.
     #[error(transparent)]

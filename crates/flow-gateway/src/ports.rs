@@ -28,7 +28,7 @@ pub(crate) struct PortShares {
     pub(crate) connections: Gauge,
     /// Runs compressed requests, and compresses large replies.
     pub(crate) spawner: RequestSpawner,
-    /// Serves connections.
+    /// The threads that serve connections.
     pub(crate) connection_spawner: ConnectionSpawner,
     /// What the console asks the supervisor.
     pub(crate) operations: Arc<Operations>,

@@ -95,14 +95,15 @@ impl<S: HttpService> Connections<S> {
         service: S,
         limits: ConnectionLimits,
         budget: Option<ByteBudget>,
-        (spawner, count): (ConnectionSpawner, Gauge),
+        spawner: &ConnectionSpawner,
+        count: Gauge,
     ) -> Self {
         Self {
             service,
             limits,
             tasks: JoinSet::new(),
             ids: HashMap::new(),
-            runtimes: ConnectionRuntimes::new(&spawner),
+            runtimes: ConnectionRuntimes::new(spawner),
             open: OpenConnections::new(limits, budget),
             count,
             active: ActiveConnections::default(),
@@ -127,14 +128,17 @@ impl<S: HttpService> Connections<S> {
 
     /// Serves a connection, unless there are too many from its address.
     pub(crate) fn serve<L: Accept>(&mut self, stream: L::Stream, from: Option<SocketAddr>) {
-        let place = self.runtimes.least_used();
-        let stream = match self.runtimes.move_to(place, stream, L::move_here) {
-            Ok(stream) => stream,
-            Err(error) => return tracing::debug!(%error, "cannot serve a connection"),
-        };
         let closing = self.closing.child_token();
         let Some((id, open)) = self.open.add(from, closing, Instant::now()) else {
             return tracing::debug!(?from, "too many connections from one address");
+        };
+        let place = self.runtimes.least_used();
+        let stream = match self.runtimes.move_to(place, stream, L::move_here) {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.open.remove(id);
+                return tracing::debug!(%error, "cannot serve a connection");
+            }
         };
         let activity = Activity::default();
         let released = CancellationToken::new();

@@ -80,8 +80,13 @@ impl<L: Accept, S: HttpService> Server<L, S> {
     /// `before_close` runs when the drain begins, while connections are still accepted: clients that watch
     /// the health of this process use the time to go elsewhere.
     pub async fn serve(self, drain: &Drain, before_close: impl Future<Output = ()>) -> Stopped {
-        let places = (self.spawner, self.open);
-        let mut connections = Connections::new(self.service, self.limits, self.budget, places);
+        let mut connections = Connections::new(
+            self.service,
+            self.limits,
+            self.budget,
+            &self.spawner,
+            self.open,
+        );
         let mut listener = self.listener;
         let draining = drain.watch();
         let drained = async {
@@ -103,8 +108,13 @@ impl<L: Accept, S: HttpService> Server<L, S> {
 
     /// Serves until the future is dropped, which cuts off all connections.
     pub async fn serve_until_dropped(mut self) -> Infallible {
-        let places = (self.spawner, self.open);
-        let mut connections = Connections::new(self.service, self.limits, self.budget, places);
+        let mut connections = Connections::new(
+            self.service,
+            self.limits,
+            self.budget,
+            &self.spawner,
+            self.open,
+        );
         accept(&mut self.listener, &mut connections).await
     }
 }

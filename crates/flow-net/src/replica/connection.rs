@@ -59,7 +59,6 @@ struct Inner {
     shared: Slot,
     /// The slots of connection threads.
     own: ThreadLocal<Slot>,
-    waits_briefly: AtomicBool,
 }
 
 /// Where a thread has its connection.
@@ -68,6 +67,7 @@ struct Slot {
     state: Mutex<State>,
     /// Each open connection has a clone: a new one may be made while calls of the one before end.
     open: Arc<()>,
+    waits_briefly: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -95,7 +95,6 @@ impl Connection {
             target,
             shared: Slot::default(),
             own: ThreadLocal::new(),
-            waits_briefly: AtomicBool::new(false),
         }))
     }
 
@@ -104,9 +103,12 @@ impl Connection {
         Arc::strong_count(&self.0.slot().open) > 1
     }
 
-    /// Sets whether the calls that follow wait for a connection for [`BRIEF_WAIT`] at most.
+    /// Sets whether the calls of this thread that follow wait for a connection for [`BRIEF_WAIT`] at most.
     pub(super) fn wait_briefly(&self, briefly: bool) {
-        self.0.waits_briefly.store(briefly, Ordering::Relaxed);
+        self.0
+            .slot()
+            .waits_briefly
+            .store(briefly, Ordering::Relaxed);
     }
 
     /// Sends a request, once there is a connection.
@@ -132,7 +134,7 @@ impl Connection {
             }
         };
         let this = self.clone();
-        let wait = match self.0.waits_briefly.load(Ordering::Relaxed) {
+        let wait = match self.0.slot().waits_briefly.load(Ordering::Relaxed) {
             true => BRIEF_WAIT,
             // Connecting ends by itself.
             false => Duration::MAX,
